@@ -1,0 +1,284 @@
+"""The `leakboard` command. Heavy imports happen inside commands, so that help answers at once."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from benchmark.errors import UserError, unknown_name
+
+if TYPE_CHECKING:
+    from benchmark.engines.local import LocalEngine
+    from benchmark.registry import Catalogue
+
+app = typer.Typer(
+    help="Measure how much private text shared gradients leak, and what each defense changes.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+snapshots_app = typer.Typer(help="Build, list or verify the fixed gradient snapshots.")
+app.add_typer(snapshots_app, name="snapshots", no_args_is_help=True)
+
+Results = Annotated[Path, typer.Option(help="Folder of records.")]
+Json = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, or one device such as cuda:1.")]
+Jobs = Annotated[int, typer.Option(min=0, help="Cells at once; 0: one a core or one a GPU.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of batches, defenses and attacks.")]
+Globs = Annotated[str | None, typer.Option(help="A name or a glob.")]
+Submissions = Annotated[str | None, typer.Option(help="A name or a glob, with [key=value,...].")]
+RESULTS = Path("leaderboard/results")
+
+
+@app.command("list")
+def list_(
+    what: Annotated[str, typer.Argument(help="tasks, attacks, defenses, suites, metrics, models")],
+    as_json: Json = False,
+) -> None:
+    """List what there is to run."""
+    from benchmark import listing
+    from benchmark.display import table
+
+    if what not in listing.KINDS:
+        raise unknown_name("list", what, listing.KINDS)
+    rows, columns, broken = listing.collect(what, _catalogue)
+    if as_json:
+        extra = [vars(item) for item in broken]
+        print(json.dumps({what: rows, "broken": extra} if broken else {what: rows}, indent=1))
+        return
+    table(f"{len(rows)} {what}", rows, columns)
+    for item in broken:
+        print(f"broken {item.kind} {item.where}: {item.reason}", file=sys.stderr)
+
+
+@app.command()
+def run(
+    suite: Annotated[str, typer.Option(help="Suite to run.")] = "mini",
+    task: Globs = None,
+    attack: Submissions = None,
+    defense: Submissions = None,
+    results: Results = RESULTS,
+    jobs: Jobs = 0,
+    device: Device = "auto",
+    seed: Seed = 0,
+    time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds a cell may take.")] = 600.0,
+    memory_limit: Annotated[float, typer.Option(min=0, help="GiB a cell may take; 0: most.")] = 0.0,
+    force: Annotated[bool, typer.Option("--force", help="Run cells that are there, too.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the plan.")] = False,
+) -> None:
+    """Run the cells that are not there yet; every cell becomes a record."""
+    from benchmark import planning
+    from benchmark.display import RunDisplay, duration
+    from benchmark.runner import Run
+
+    choice = planning.Selection(suite, task, attack, defense, seed, force)
+    with _engine(jobs, device) as engine:
+        attacks, defenses = _catalogues(engine)
+        cells = planning.plan(choice, attacks, defenses, results)
+        open_cells = [cell for cell in cells if not cell.cached]
+        expected = sum(c.expected_seconds for c in open_cells) / len(engine.devices)
+        print(
+            f"{len(cells)} cells, {len(cells) - len(open_cells)} cached, {len(open_cells)} to run"
+            + (f", expected time {duration(expected)}" if open_cells else "")
+        )
+        if dry_run:
+            for cell in cells:
+                print(f"{'cached' if cell.cached else 'to run'}  {cell.label}")
+            return
+        limit = memory_limit * 1024 or _most_memory_mb() / len(engine.devices)
+        with RunDisplay(open_cells) as display:
+            work = Run(engine, display, time_limit, limit, engine.devices[0])
+            done = work.run(open_cells)
+    failed = [r for r in done if r.status not in ("ok", "unsupported")]
+    if failed:
+        print(f"{len(failed)} of {len(done)} cells failed; their records say why.", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+@app.command()
+def score(
+    results: Results = RESULTS,
+    force: Annotated[bool, typer.Option("--force", help="Score everything again.")] = False,
+) -> None:
+    """Compute metrics from the records."""
+    from benchmark import scores
+
+    _need_folder(results)
+    counts: dict[str, int] = {}
+    for item in scores.score_all(results, force):
+        known = item.outcome in ("scored", "unchanged")
+        counts[item.outcome if known else "left out"] = (
+            counts.get(item.outcome if known else "left out", 0) + 1
+        )
+        if not known:
+            print(f"left out {item.path}: {item.outcome}", file=sys.stderr)
+    print(", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "no records")
+
+
+@app.command()
+def site(
+    results: Results = RESULTS,
+    out: Annotated[Path, typer.Option(help="Folder of the pages.")] = Path("leaderboard/site"),
+) -> None:
+    """Render the leaderboard as static pages."""
+    from benchmark import listing, registry
+
+    _need_folder(results)
+    page = registry.render_site(results, out, **listing.everything(_catalogue))
+    print(f"The leaderboard is at {page.resolve().as_uri()}")
+
+
+@app.command()
+def show(results: Results = RESULTS, as_json: Json = False) -> None:
+    """Show the results as rows."""
+    from benchmark import scores
+    from benchmark.display import table
+
+    _need_folder(results)
+    rows = scores.rows(results)
+    if as_json:
+        print(json.dumps(rows, indent=1))
+        return
+    flat = []
+    for row in rows:
+        metrics: Any = row["metrics"]
+        flat.append(row | {name: f"{value['mean']:.3f}" for name, value in metrics.items()})
+    columns = ["task", "attack", "defense", "status", "rougeL", "type_f1", "seconds", "reason"]
+    table(f"{len(rows)} cells", flat, columns)
+
+
+@app.command()
+def doctor() -> None:
+    """Say what this machine offers and what is missing."""
+    from benchmark.doctor import examine
+
+    for finding in examine():
+        print(f"{'ok ' if finding.fine else 'LOOK'} {finding.topic}: {finding.sentence}")
+
+
+@snapshots_app.command("build")
+def build_snapshots(
+    suite: Annotated[str, typer.Option(help="Suite to build for.")] = "mini",
+    task: Globs = None,
+    defense: Submissions = "none",
+    seed: Seed = 0,
+    jobs: Jobs = 0,
+    device: Device = "auto",
+    force: Annotated[bool, typer.Option("--force", help="Build existing ones again.")] = False,
+) -> None:
+    """Build the snapshots that are not there yet."""
+    from benchmark import upkeep
+
+    with _engine(jobs, device) as engine:
+        sets = upkeep.select(suite, task, defense or "none", seed, _catalogues(engine)[1])
+        made = upkeep.build(engine, sets, force, _most_memory_mb() / len(engine.devices))
+    print(f"{made} snapshots built, {sum(len(s.indices) for s in sets) - made} were there")
+
+
+@snapshots_app.command("list")
+def list_snapshots(as_json: Json = False) -> None:
+    """List the stored snapshots."""
+    from benchmark import upkeep
+    from benchmark.display import table
+
+    rows = upkeep.stored()
+    if as_json:
+        print(json.dumps(rows, indent=1))
+        return
+    table(f"{len(rows)} sets of snapshots", rows, ["task", "defense", "seed", "snapshots", "mb"])
+
+
+@snapshots_app.command("verify")
+def verify_snapshots(
+    suite: Annotated[str, typer.Option(help="Suite to verify.")] = "mini",
+    task: Globs = None,
+    defense: Submissions = "none",
+    seed: Seed = 0,
+    jobs: Jobs = 0,
+    device: Device = "auto",
+) -> None:
+    """Rebuild stored snapshots and compare: identical, same within rounding, or different."""
+    from benchmark import upkeep
+
+    with _engine(jobs, device) as engine:
+        sets = upkeep.select(suite, task, defense or "none", seed, _catalogues(engine)[1])
+        verdicts = upkeep.verify(engine, sets, _most_memory_mb() / len(engine.devices))
+    counts: dict[str, int] = {}
+    for verdict in verdicts:
+        counts[verdict.word] = counts.get(verdict.word, 0) + 1
+        if not verdict.fine:
+            print(f"{verdict.word}: {verdict.sentence}", file=sys.stderr)
+    print(", ".join(f"{count} {word}" for word, count in sorted(counts.items())) or "none stored")
+    if any(not verdict.fine for verdict in verdicts):
+        raise typer.Exit(2)
+
+
+# ------------------------------------------------------------------------------------- machinery
+
+
+def _engine(jobs: int, device: str) -> LocalEngine:
+    from benchmark.devices import choose
+    from benchmark.engines.local import LocalEngine
+
+    devices, threads = choose(device, jobs)
+    return LocalEngine(devices, threads)
+
+
+def _catalogues(engine: LocalEngine) -> tuple[Catalogue, Catalogue]:
+    """Attacks and defenses, described by a worker; broken ones are named on the way."""
+    from benchmark import listing
+
+    found = listing.submissions("attack", engine), listing.submissions("defense", engine)
+    for catalogue in found:
+        for item in catalogue.broken:
+            print(f"broken {item.kind} {item.where}: {item.reason}", file=sys.stderr)
+    return found
+
+
+def _catalogue(kind: Any) -> Catalogue:
+    """One kind of submissions, with an engine of its own that starts only when asked something."""
+    from benchmark import listing
+
+    with _engine(1, "cpu") as engine:
+        return listing.submissions(kind, engine)
+
+
+def _need_folder(results: Path) -> None:
+    if not results.is_dir():
+        raise UserError(f"There is no folder {results}; run `leakboard run --results {results}`.")
+
+
+def _most_memory_mb() -> float:
+    import psutil
+
+    return float(psutil.virtual_memory().available) * 0.85 / 2**20
+
+
+def main() -> None:
+    """Entry point: a user's mistake is one sentence and exit code 2."""
+    try:
+        sys.exit(app(standalone_mode=False) or 0)
+    except UserError as error:
+        _complain(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        print("Interrupted; the same command goes on from here.", file=sys.stderr)
+        sys.exit(130)
+    except Exception as error:
+        message = getattr(error, "format_message", None)
+        if message is None:
+            raise
+        _complain(f"{message().rstrip('.')}; see `leakboard --help`.")
+
+
+def _complain(sentence: str) -> None:
+    print(f"leakboard: {' '.join(sentence.split())}", file=sys.stderr)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""Which devices cells run on, and how many threads each may use."""
+
+from __future__ import annotations
+
+import os
+
+from benchmark.errors import UserError
+
+
+def choose(device: str, jobs: int) -> tuple[list[str], int]:
+    """One device for each cell that runs at once, and threads so that jobs × threads ≤ cores."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    gpus = [] if device == "cpu" else _gpus(device)
+    if gpus:
+        chosen = [gpus[i % len(gpus)] for i in range(jobs or len(gpus))]
+    else:
+        chosen = ["cpu"] * (jobs or cores)
+    return chosen, max(1, cores // len(chosen))
+
+
+def _gpus(device: str) -> list[str]:
+    """GPUs that a device name stands for; none where `auto` finds none."""
+    name, _, number = device.partition(":")
+    if name not in ("auto", "cuda") or (number and not number.isdigit()):
+        raise UserError(f"{device!r} is not a device; use auto, cpu, cuda or cuda:N.")
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device == "auto":
+        return [f"cuda:{i}" for i in range(count)]
+    if count == 0 or (number and int(number) >= count):
+        raise UserError(f"{device} was asked for, but {count} GPUs are visible; use --device cpu.")
+    return [device] if number else [f"cuda:{i}" for i in range(count)]

@@ -1,0 +1,1 @@
+"""Where jobs execute: local processes by default."""

@@ -1,0 +1,24 @@
+"""Where things lie: the repository's rooms and the cache."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+"""The folder that holds the four packages."""
+
+
+def cache_directory() -> Path:
+    """Snapshots, truths and prepared models: `LEAKBOARD_CACHE`, else the user's cache folder."""
+    chosen = os.environ.get("LEAKBOARD_CACHE")
+    if chosen:
+        return Path(chosen).expanduser().resolve()
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base).expanduser() / "leakboard"
+
+
+def data_directory() -> Path | None:
+    """Real corpora as JSON Lines, where `LEAKBOARD_DATA` names a folder of them."""
+    chosen = os.environ.get("LEAKBOARD_DATA")
+    return Path(chosen).expanduser().resolve() if chosen else None

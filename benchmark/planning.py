@@ -1,0 +1,178 @@
+"""From names and globs to cells: what will run, what is there already, how long it may take."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from benchmark import records, registry
+from benchmark.errors import UserError, unknown_name
+from benchmark.records import Record, cell_path, variant
+from benchmark.registry import Catalogue, Entry, LoadedTask
+from benchmark.spec import Pairing, Scalar, Suite, Task
+
+GUESSED_SECONDS = 2.0
+"""Expected time of a cell that never ran."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A submission with the parameters that differ from its defaults."""
+
+    entry: Entry
+    parameters: Mapping[str, Scalar] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """`name[key=value,...]`."""
+        return variant(self.entry.name, self.parameters)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One task under one defense, attacked by one attack, with one seed."""
+
+    suite: str
+    task: Task
+    attack: Chosen
+    defense: Chosen
+    seed: int
+    path: Path
+    fingerprint: str
+    cached: bool
+    expected_seconds: float
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        return f"{self.task.name} · {self.attack.name} · {self.defense.name}"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What the user asked for; None means what the suite's own plan says."""
+
+    suite: str
+    task: str | None = None
+    attack: str | None = None
+    defense: str | None = None
+    seed: int = 0
+    force: bool = False
+
+
+def split_parameters(text: str) -> tuple[str, dict[str, str]]:
+    """`name[key=value,...]` as name and strings; brackets without `=` belong to a glob."""
+    if not text.endswith("]") or "=" not in text:
+        return text, {}
+    name, _, inside = text[:-1].partition("[")
+    pairs = [part.partition("=") for part in inside.split(",")]
+    if any(not key or not equals for key, equals, _ in pairs):
+        raise UserError(f"{text!r} is not of the form name[key=value,...].")
+    return name, {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def choose(catalogue: Catalogue, kind: str, pattern: str) -> list[Chosen]:
+    """Submissions that a glob with optional parameters names; at least one."""
+    name, given = split_parameters(pattern)
+    matching = sorted(n for n in catalogue.entries if fnmatchcase(n, name))
+    if not matching:
+        catalogue.get(kind, name)
+    entries = [catalogue.entries[n] for n in matching]
+    return [Chosen(entry, entry.check_parameters(given)) for entry in entries]
+
+
+def choose_tasks(suite: Suite, pattern: str) -> list[Task]:
+    """Tasks that a glob names, with or without the suite's name in front."""
+    full = pattern if "/" in pattern else f"{suite.name}/{pattern}"
+    matching = [task for task in suite.tasks if fnmatchcase(task.name, full)]
+    if not matching:
+        raise unknown_name("task", full, [task.name for task in suite.tasks])
+    return matching
+
+
+def plan(
+    selection: Selection, attacks: Catalogue, defenses: Catalogue, results: Path
+) -> list[Cell]:
+    """All cells of a selection, in the suite's order, each once."""
+    suite = registry.suite(selection.suite)
+    pairings: Iterable[Pairing] = suite.plan
+    if selection.attack or selection.defense:
+        asked = Pairing("*", selection.attack or "*", selection.defense or "none")
+        pairings = [asked] if selection.attack else [
+            Pairing(p.task, p.attack, asked.defense) for p in suite.plan
+        ]  # fmt: skip
+    wanted = {task.name for task in choose_tasks(suite, selection.task or "*")}
+    loaded: dict[str, LoadedTask] = {}
+    cells: dict[Path, Cell] = {}
+    for pairing in pairings:
+        for task in choose_tasks(suite, pairing.task):
+            if task.name not in wanted:
+                continue
+            side = loaded.setdefault(task.name, registry.load_task(task))
+            for defense in choose(defenses, "defense", pairing.defense):
+                for attack in choose(attacks, "attack", pairing.attack):
+                    cell = _cell(selection, side, attack, defense, results)
+                    cells.setdefault(cell.path, cell)
+    return list(cells.values())
+
+
+def _cell(
+    selection: Selection, side: LoadedTask, attack: Chosen, defense: Chosen, results: Path
+) -> Cell:
+    path = cell_path(results, side.task.name, defense.name, attack.name, selection.seed)
+    fingerprint = _fingerprint(side.digest, attack, defense, selection.seed)
+    old = _old_record(path)
+    return Cell(
+        suite=selection.suite,
+        task=side.task,
+        attack=attack,
+        defense=defense,
+        seed=selection.seed,
+        path=path,
+        fingerprint=fingerprint,
+        cached=_is_current(old, fingerprint) and not selection.force,
+        expected_seconds=_seconds_of(old),
+    )
+
+
+def _fingerprint(task: str, attack: Chosen, defense: Chosen, seed: int) -> str:
+    parts = [records.SCHEMA_VERSION, task, seed]
+    for chosen in (attack, defense):
+        parts += [chosen.entry.name, chosen.entry.digest, sorted(chosen.parameters.items())]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _old_record(path: Path) -> Record | None:
+    """The record of an earlier run; one that cannot be read is as good as none."""
+    try:
+        return records.read(path, Record) if path.exists() else None
+    except UserError:
+        return None
+
+
+def _is_current(record: Record | None, fingerprint: str) -> bool:
+    """Cells that failed run again; the others are done as long as nothing they depend on changed."""
+    done = (records.Status.OK, records.Status.UNSUPPORTED)
+    return (
+        record is not None
+        and record.status in done
+        and record.provenance.fingerprint == fingerprint
+    )
+
+
+def _seconds_of(record: Record | None) -> float:
+    if record is None:
+        return GUESSED_SECONDS
+    return (record.prepare_seconds or 0.0) + sum(s.seconds or 0.0 for s in record.snapshots)
+
+
+def groups(cells: Sequence[Cell]) -> dict[tuple[str, str], list[Cell]]:
+    """Cells that attack the same snapshots."""
+    found: dict[tuple[str, str], list[Cell]] = {}
+    for cell in cells:
+        found.setdefault((cell.task.name, cell.defense.name), []).append(cell)
+    return found

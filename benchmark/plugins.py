@@ -1,0 +1,113 @@
+"""Loads one submission and describes it as plain data. Runs inside the fence only."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from benchmark.spec import Attack, Defense, Parameter, Submission
+
+KINDS: dict[str, type[Submission]] = {"attack": Attack, "defense": Defense}
+
+
+class BrokenPlugin(Exception):
+    """A submission that cannot be used, with the reason for its author."""
+
+
+def load(reference: str, kind: str) -> type[Submission]:
+    """The one submission class behind a file, a folder or `module:Class`."""
+    if ":" in reference and not Path(reference).exists():
+        module_name, _, attribute = reference.partition(":")
+        found = [getattr(_import(module_name), attribute)]
+    else:
+        module = _import_file(Path(reference), kind)
+        found = [
+            value
+            for value in vars(module).values()
+            if inspect.isclass(value)
+            and issubclass(value, Submission)
+            and value.__module__ == module.__name__
+            and not value.__name__.startswith("_")
+        ]
+    if len(found) != 1:
+        raise BrokenPlugin(f"holds {len(found)} public submission classes instead of one")
+    _check(found[0], kind)
+    return found[0]
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except BaseException as error:
+        raise BrokenPlugin(_explain(error)) from error
+
+
+def _import_file(path: Path, kind: str) -> ModuleType:
+    name = f"submissions.{kind}s.{path.stem}"
+    file = path / "__init__.py" if path.is_dir() else path
+    search = [str(path)] if path.is_dir() else None
+    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=search)
+    if spec is None or spec.loader is None:
+        raise BrokenPlugin("is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        raise BrokenPlugin(_explain(error)) from error
+    return module
+
+
+def _explain(error: BaseException) -> str:
+    """The exception and the line where it arose, in one sentence."""
+    if isinstance(error, SyntaxError):
+        return f"SyntaxError in line {error.lineno}: {error.msg}"
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" in line {frames[-1].lineno} of {Path(frames[-1].filename).name}" if frames else ""
+    return f"{type(error).__name__}{where}: {error}"
+
+
+def _check(cls: type[Submission], kind: str) -> None:
+    """Every attribute that the contract asks for, with a sentence for what is missing."""
+    if not issubclass(cls, KINDS[kind]):
+        raise BrokenPlugin(f"{cls.__name__} is not a subclass of {KINDS[kind].__name__}")
+    for attribute in ("name", "summary"):
+        value = getattr(cls, attribute, None)
+        if not isinstance(value, str) or not value.strip():
+            raise BrokenPlugin(f"{cls.__name__} has no `{attribute}` (a non-empty string)")
+    if inspect.isabstract(cls):
+        missing = ", ".join(sorted(cls.__abstractmethods__))
+        raise BrokenPlugin(f"{cls.__name__} does not define {missing}")
+    for name, parameter in cls.parameters.items():
+        if not isinstance(parameter, Parameter):
+            raise BrokenPlugin(f"parameter {name!r} of {cls.__name__} is not a spec.Parameter")
+
+
+def describe(cls: type[Submission]) -> dict[str, Any]:
+    """A submission's metadata as JSON-ready data."""
+    meta: dict[str, Any] = {
+        "name": cls.name,
+        "summary": cls.summary,
+        "paper": cls.paper,
+        "allow_tf32": cls.allow_tf32,
+        "parameters": {
+            name: {
+                "default": p.default,
+                "meaning": p.meaning,
+                "low": p.low,
+                "high": p.high,
+                "choices": list(p.choices),
+            }
+            for name, p in cls.parameters.items()
+        },
+    }
+    if issubclass(cls, Attack):
+        for attribute in ("observes", "needs", "objectives"):
+            meta[attribute] = sorted(str(value) for value in getattr(cls, attribute))
+    return meta

@@ -1,0 +1,108 @@
+"""Computes metrics from stored records: a new metric needs no new run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmark import records, registry
+from benchmark.building import SnapshotSet
+from benchmark.errors import UserError
+from benchmark.metrics.scoring import score_record
+from benchmark.planning import Chosen
+from benchmark.records import Record, Score, Status, file_digest, score_path
+from benchmark.registry import Catalogue, LoadedTask
+from benchmark.snapshots import inputs_digest
+from benchmark.spec import Truth
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What became of one record file."""
+
+    path: Path
+    outcome: str
+    """`scored`, `unchanged`, or the sentence why it was left out."""
+
+
+def score_all(results: Path, force: bool = False) -> Iterator[Scored]:
+    """Score every record below a folder; fresh scores are left alone."""
+    tasks = registry.tasks()
+    for path in records.record_files(results):
+        record = records.read(path, Record)
+        digest = file_digest(path)
+        if not force and _is_fresh(path, digest):
+            yield Scored(path, "unchanged")
+        elif record.task not in tasks:
+            yield Scored(path, f"there is no task {record.task} any more")
+        else:
+            yield Scored(path, _score(path, record, digest, registry.load_task(tasks[record.task])))
+
+
+def _is_fresh(path: Path, digest: str) -> bool:
+    try:
+        return records.read(score_path(path), Score).record_digest == digest
+    except UserError:
+        return False
+
+
+def _score(path: Path, record: Record, digest: str, side: LoadedTask) -> str:
+    truths: list[Truth] = []
+    if record.status is not Status.UNSUPPORTED:
+        truths, stale = _truths(record, side)
+        if stale:
+            return "it was made from other snapshots than today's; run the cell again"
+    score = score_record(record, truths, side.decode, side.special_ids, digest)
+    records.write(score_path(path), score)
+    return "scored"
+
+
+def _truths(record: Record, side: LoadedTask) -> tuple[list[Truth], bool]:
+    """The private batches of a record, and whether any is not the one that was attacked."""
+    truths, stale = [], False
+    made_by = f"{record.defense} {record.provenance.defense_digest}"
+    for index in range(side.task.snapshots):
+        stored = SnapshotSet(side, _unknown_defense(record), record.seed).read_truth(index)
+        truths.append(stored.truth())
+        digest = inputs_digest(stored.batch_digest, side.settings_digest, made_by,
+                               record.defense_parameters, record.seed, index)  # fmt: skip
+        stale |= any(s.index == index and s.digest != digest for s in record.snapshots)
+    return truths, stale
+
+
+def _unknown_defense(record: Record) -> Chosen:
+    """A stand-in with the defense's name: truths do not depend on the defense itself."""
+    entry = registry.Entry("defense", record.defense, "", "", "", "", False, {})
+    return Chosen(entry, record.defense_parameters)
+
+
+def rows(results: Path) -> list[dict[str, object]]:
+    """One row a record for `leakboard show`, scored or not."""
+    return [_row(path, records.read(path, Record)) for path in records.record_files(results)]
+
+
+def _row(path: Path, record: Record) -> dict[str, object]:
+    score = None
+    if _is_fresh(path, file_digest(path)):
+        score = records.read(score_path(path), Score)
+    seconds = [s.seconds for s in record.snapshots if s.seconds is not None]
+    return {
+        "suite": record.suite,
+        "task": record.task,
+        "attack": records.variant(record.attack, record.attack_parameters),
+        "defense": records.variant(record.defense, record.defense_parameters),
+        "seed": record.seed,
+        "status": str(record.status),
+        "reason": record.reason,
+        "metrics": {
+            name: value.model_dump(exclude={"values"})
+            for name, value in (score.metrics if score else {}).items()
+        },
+        "seconds": sum(seconds) / len(seconds) if seconds else None,
+        "peak_mb": record.peak_mb,
+        "device": record.provenance.device,
+    }
+
+
+__all__ = ["Catalogue", "Scored", "rows", "score_all"]

@@ -1,0 +1,376 @@
+"""The whole contract between tasks, submissions and the harness.
+
+A *task* fixes a model, a corpus and what an attacker may know. A *defense* turns a private batch
+into the update that leaves the client. An *attack* sees an :class:`Observation` of that update and
+answers with a :class:`Recovery`. The private text stays in :class:`Truth`, which never enters the
+attack's process.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+if TYPE_CHECKING:  # torch takes seconds to import, and `leakboard --help` must not
+    import torch
+    from torch import Tensor
+    from transformers import PreTrainedTokenizerBase
+
+Scalar = str | int | float | bool
+
+
+class Knowledge(StrEnum):
+    """What a task may grant the attacker on top of model, update and batch size."""
+
+    LABELS = "labels"
+    LENGTHS = "lengths"
+    NOISE_SCALE = "noise-scale"
+    PUBLIC_TEXT = "public-text"
+    PRIOR = "prior"
+
+
+class Role(StrEnum):
+    """A place in the model that attacks read by meaning, whatever its parameter is called."""
+
+    WORD_EMBEDDING = "word-embedding"
+    POSITION_EMBEDDING = "position-embedding"
+    OUTPUT = "output"
+
+
+# --------------------------------------------------------------------------------------- tasks
+
+
+@dataclass(frozen=True)
+class Task:
+    """One measured situation. A correction gets a new version; an old one is never edited."""
+
+    name: str
+    """`<suite>/<task>`, for instance `mini/cola-b4`."""
+    family: Literal["language-modeling", "classification", "translation", "federated"]
+    summary: str
+    """One sentence for a reader of the leaderboard."""
+    corpus: str
+    """`<source>:<name>`, source one of builtin, data, hub."""
+    model: str
+    """`<source>:<name>`, source one of builtin, package, dir, hub."""
+    objective: Literal["causal-lm", "classification", "translation"]
+    version: int = 1
+    batch_size: int = 1
+    batch_tokens: int | None = None
+    """Where set, a batch is filled with sentences up to this many target tokens instead."""
+    snapshots: int = 8
+    grants: frozenset[Knowledge] = frozenset()
+    prior: str | None = None
+    """A language model the attacker may consult: a model reference, or `self` for the observed
+    model where that is a language model already."""
+    checkpoint: str = ""
+    """How the observed weights came about, in words."""
+    head: Literal["trained", "fresh"] = "trained"
+    """`fresh`: the classification head is drawn from `head_seed`, as at the start of training."""
+    head_seed: int = 0
+    labels: int = 0
+    """Number of classes of a classification task."""
+    mode: Literal["eval", "train"] = "eval"
+    """`eval`: dropout off while the gradient is taken; `train`: on."""
+    precision: Literal["float32", "float64"] = "float32"
+    tied: bool = False
+    """Whether input and output embeddings are one matrix. Checked when the model is loaded."""
+    min_tokens: int = 3
+    """Private sentences shorter than this (special tokens counted) are not drawn."""
+    max_tokens: int = 64
+    """Private sentences longer than this (special tokens counted) are not drawn."""
+    clients: int | None = None
+    """Federated tasks: the private split is spread over this many clients."""
+    dirichlet_alpha: float | None = None
+    """Federated tasks: concentration of the label distribution of a client."""
+    utility: tuple[str, ...] = ()
+    """Names of the utility metrics that price a defense on this task."""
+    papers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """One line of a suite's default plan: globs over the short names of each kind."""
+
+    task: str = "*"
+    attack: str = "*"
+    defense: str = "none"
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A named set of tasks with the plan that `leakboard run --suite` follows by default."""
+
+    name: str
+    summary: str
+    tasks: tuple[Task, ...]
+    plan: tuple[Pairing, ...] = (Pairing(),)
+
+
+# ---------------------------------------------------------------------------- tensors and losses
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Model inputs as tensors. For translation, `input_ids` is the source, `labels` the target."""
+
+    input_ids: Tensor  # (B, T)
+    attention_mask: Tensor  # (B, T)
+    labels: Tensor  # (B,) classes, or (B, T) token ids with -100 where nothing is predicted
+
+
+class Objective(ABC):
+    """What the clients train for: how a batch becomes a loss.
+
+    The loss of a batch is the mean of its samples' losses, and a sample's loss is the mean over its
+    predicted tokens. So per-sample clipping and plain training speak of the same loss.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def losses(
+        self, model: torch.nn.Module, batch: Batch, inputs_embeds: Tensor | None = None
+    ) -> Tensor:
+        """Loss of each sample, (B,). `inputs_embeds` (B, T, D) replaces the token embeddings."""
+
+    def loss(
+        self, model: torch.nn.Module, batch: Batch, inputs_embeds: Tensor | None = None
+    ) -> Tensor:
+        """The scalar whose gradient a client shares."""
+        return self.losses(model, batch, inputs_embeds).mean()
+
+
+@dataclass(frozen=True)
+class Update:
+    """What leaves the client in one round, by parameter name."""
+
+    tensors: Mapping[str, Tensor]
+    kind: Literal["gradient", "difference"] = "gradient"
+    """`gradient` of the batch loss, or the weight `difference` after several local steps."""
+    noise_scale: float | None = None
+    """Standard deviation of noise that the defense added to each entry, if it added any."""
+    epsilon: float | None = None
+    """Privacy budget that the defense accounts for, if it does."""
+
+    @property
+    def bytes_up(self) -> int:
+        """Bytes on the wire: sparse tensors are sent as indices and values where that is less."""
+        total = 0
+        for tensor in self.tensors.values():
+            dense = tensor.numel() * tensor.element_size()
+            kept = int(tensor.count_nonzero()) * (tensor.element_size() + 4)
+            total += min(dense, kept)
+        return total
+
+
+# ---------------------------------------------------------------------------- the attacker's side
+
+
+class Prior(Protocol):
+    """A public language model that scores and writes sentences in the task's own token ids."""
+
+    def negative_log_likelihood(self, sentences: Sequence[Sequence[int]]) -> Tensor:
+        """Mean negative log-likelihood per token of each sentence, (N,)."""
+
+    def sample(self, count: int, max_tokens: int, seed: int) -> list[list[int]]:
+        """Sentences drawn from the model, as ids of the task's tokenizer, no special tokens."""
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Parameter names by role; a role that the model does not have is absent from `names`."""
+
+    names: Mapping[Role, str]
+    tied: bool
+    """Word embedding and output are one matrix, so its gradient mixes both."""
+
+
+@dataclass(frozen=True)
+class Public:
+    """What everyone in the federation knows before any update: the argument of `prepare`."""
+
+    task: str
+    objective: Objective
+    model: torch.nn.Module
+    """The public weights, in eval mode, on `device`."""
+    tokenizer: PreTrainedTokenizerBase
+    roles: Roles
+    batch_size: int
+    """Samples to a batch, where the task fixes that."""
+    batch_tokens: int | None
+    """Target tokens that fill a batch, where the task fixes that instead."""
+    max_tokens: int
+    grants: frozenset[Knowledge]
+    text: tuple[str, ...]
+    """Public hold-out sentences; empty unless `Knowledge.PUBLIC_TEXT` is granted."""
+    prior: Prior | None
+    """None unless `Knowledge.PRIOR` is granted."""
+    device: torch.device
+    seed: int
+
+    @property
+    def forbidden_ids(self) -> frozenset[int]:
+        """Special and unused vocabulary entries, which no private text contains."""
+        vocabulary = self.tokenizer.get_vocab()
+        unused = {i for token, i in vocabulary.items() if token.startswith("[unused")}
+        return frozenset(unused | set(self.tokenizer.all_special_ids))
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One shared update and everything the attacker may use to read it."""
+
+    public: Public
+    update: Update
+    """`noise_scale` is None unless `Knowledge.NOISE_SCALE` is granted."""
+    batch_size: int
+    """Samples in this very batch."""
+    seed: int
+    """Source of all randomness of this recovery."""
+    labels: tuple[int, ...] | None = None
+    """Class of each sample, where `Knowledge.LABELS` is granted."""
+    lengths: tuple[int, ...] | None = None
+    """Tokens of each sample with special tokens, where `Knowledge.LENGTHS` is granted."""
+
+    def gradient(self, role: Role) -> Tensor | None:
+        """The observed tensor of a role, or None where the model lacks it or it is not shared."""
+        return self.update.tensors.get(self.public.roles.names.get(role, ""))
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """An attack's answer: ranked sentences, a set of token types, or both."""
+
+    sentences: Sequence[Sequence[int]] = ()
+    """Token ids, best guess first; the first `batch_size` of them answer for the batch."""
+    token_types: frozenset[int] | None = None
+    """Ids that occur in the batch, without order; taken from the sentences where not given."""
+    note: str = ""
+    """One sentence for the record, for instance that a budget ended the search."""
+
+
+# --------------------------------------------------------------------------- the defender's side
+
+
+@dataclass(frozen=True)
+class TrueSentence:
+    """One private sentence, without special tokens."""
+
+    token_ids: tuple[int, ...]
+    text: str
+    label: int | None = None
+    entities: tuple[str, ...] = ()
+    """Surface forms of the named entities, where the corpus or a tagger knows them."""
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The private batch behind one snapshot. Only the scorer reads it."""
+
+    sentences: tuple[TrueSentence, ...]
+
+    @property
+    def token_types(self) -> frozenset[int]:
+        """Distinct token ids of the whole batch."""
+        return frozenset(i for sentence in self.sentences for i in sentence.token_ids)
+
+
+@dataclass
+class Client:
+    """A participant: the current model, the objective, and whatever a defense keeps locally."""
+
+    model: torch.nn.Module
+    objective: Objective
+    roles: Roles
+    generator: torch.Generator
+    """Source of the defense's randomness."""
+    state: dict[str, Any] = field(default_factory=dict)
+
+    def gradient(self, batch: Batch, names: Sequence[str] | None = None) -> dict[str, Tensor]:
+        """Gradient of the batch loss by parameter name, for all parameters or the named ones."""
+        import torch
+
+        parameters = dict(self.model.named_parameters())
+        chosen = {n: parameters[n] for n in (parameters if names is None else names)}
+        loss = self.objective.loss(self.model, batch)
+        values = torch.autograd.grad(loss, list(chosen.values()), allow_unused=True)
+        return {
+            n: torch.zeros_like(p) if g is None else g.detach()
+            for (n, p), g in zip(chosen.items(), values, strict=True)
+        }
+
+
+# -------------------------------------------------------------------------------------- plug-ins
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One setting of a submission, with its default and the range that is accepted."""
+
+    default: Scalar
+    meaning: str
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[Scalar, ...] = ()
+
+
+class Submission(ABC):
+    """What attacks and defenses have in common: metadata as class attributes."""
+
+    name: ClassVar[str]
+    """Unique; what the command line and the leaderboard call it."""
+    summary: ClassVar[str]
+    """One sentence."""
+    paper: ClassVar[str] = ""
+    """Where the method comes from: authors, title, year."""
+    parameters: ClassVar[Mapping[str, Parameter]] = {}
+    allow_tf32: ClassVar[bool] = False
+    """Ask for TF32 matrix products on GPUs that have them; the record says so."""
+
+    def __init__(self, **parameters: Scalar) -> None:
+        """Values by name; the harness has checked them against `parameters`."""
+        defaults = {name: p.default for name, p in self.parameters.items()}
+        self.settings: dict[str, Scalar] = defaults | parameters
+
+
+class Attack(Submission):
+    """Reads private text out of an observed update. Deterministic for a given seed."""
+
+    observes: ClassVar[frozenset[Role]] = frozenset()
+    """Roles whose gradient must have been shared; empty: takes whatever there is."""
+    needs: ClassVar[frozenset[Knowledge]] = frozenset()
+    """Knowledge without which the attack cannot run."""
+    objectives: ClassVar[frozenset[str]] = frozenset({"causal-lm", "classification", "translation"})
+    """Objectives the attack is defined for."""
+
+    def prepare(self, public: Public) -> None:  # noqa: B027 (most attacks have nothing to prepare)
+        """Fit what can be fitted before any update is seen; timed apart from `recover`."""
+
+    @abstractmethod
+    def recover(self, observation: Observation) -> Recovery:
+        """Read one update. This call is what the leaderboard times."""
+
+
+class Defense(Submission):
+    """Turns a private batch into the update that leaves the client.
+
+    The same call makes the gradient under attack and trains the model when utility is measured.
+    """
+
+    def shares(self, parameter: str, roles: Roles) -> bool:
+        """Whether this parameter's tensor leaves the client at all."""
+        return True
+
+    def client_update(self, client: Client, batch: Batch) -> Update:
+        """The shared update: by default the plain gradient of the shared parameters."""
+        names = [n for n, _ in client.model.named_parameters() if self.shares(n, client.roles)]
+        return self.transform(Update(client.gradient(batch, names)), client.generator)
+
+    def transform(self, update: Update, generator: torch.Generator) -> Update:
+        """Change the update before it is sent; what simple defenses override."""
+        return update
+

@@ -1,0 +1,1 @@
+"""One file an attack: a class with metadata and `recover`. `random.py` is the shortest."""

@@ -1,0 +1,154 @@
+"""The defender's half of a task: the private batches behind the snapshots, and the hold-out text."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmark.errors import UserError
+from benchmark.spec import Batch, Task, TrueSentence, Truth
+from tasks import corpora
+from tasks.batches import batches, shuffled
+from tasks.corpora.base import Row
+from tasks.models.loading import open_tokenizer
+from tasks.models.sources import locate, materialise, model_digest
+from tasks.objectives import OBJECTIVES
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+PUBLIC_ROWS = 2000
+"""Hold-out sentences that an attacker is given at most."""
+
+
+@dataclass(frozen=True)
+class PrivateBatch:
+    """One client's batch, as tensors and as the text behind them."""
+
+    batch: Batch
+    truth: Truth
+    labels: tuple[int, ...] | None
+    lengths: tuple[int, ...]
+
+
+class LoadedTask:
+    """A task with its corpus, tokenizer and prepared weights."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.model_directory = materialise(task)
+        named = None if task.prior in (None, "self") else task.prior
+        self.prior_directory: Path | None = locate(named) if named else None
+        self._batches: dict[int, list[list[Row]]] = {}
+
+    @cached_property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The task's own tokenizer."""
+        return open_tokenizer(self.model_directory)
+
+    @property
+    def special_ids(self) -> frozenset[int]:
+        """Ids that no metric counts."""
+        return frozenset(self.tokenizer.all_special_ids)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text without special tokens, as metrics and readers see it."""
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True)).strip()
+
+    def all_in_vocabulary(self, sentences: Sequence[Sequence[int]]) -> bool:
+        """Whether every id names a token."""
+        size = len(self.tokenizer)
+        return all(0 <= i < size for ids in sentences for i in ids)
+
+    @property
+    def prior_shares_ids(self) -> bool:
+        """Whether the prior speaks the task's own vocabulary."""
+        if self.prior_directory is None:
+            return False
+        mine, its = (d / "tokenizer.json" for d in (self.model_directory, self.prior_directory))
+        return mine.read_bytes() == its.read_bytes()
+
+    @cached_property
+    def settings_digest(self) -> str:
+        """Over the settings and weights that turn a batch into an update."""
+        task = self.task
+        settings = [task.objective, task.mode, task.precision, task.version]
+        return _digest([*settings, model_digest(self.model_directory)])
+
+    @cached_property
+    def digest(self) -> str:
+        """Over the definition, the weights, the corpus and the prior: what a result depends on."""
+        parts = [definition(self.task), self.settings_digest, corpora.digest(self.task.corpus)]
+        return _digest([*parts, model_digest(self.prior_directory) if self.prior_directory else ""])
+
+    def public_text(self) -> list[str]:
+        """Hold-out sentences of the same corpus, disjoint from the private ones."""
+        return [row.text for row in corpora.load(self.task.corpus, "public")[:PUBLIC_ROWS]]
+
+    def private_batch(self, index: int, seed: int) -> PrivateBatch:
+        """The batch behind snapshot `index`."""
+        rows = self._rows(index, seed)
+        batch = OBJECTIVES[self.task.objective].encode(
+            self.tokenizer,
+            texts=[row.text for row in rows],
+            labels=[row.label for row in rows],
+            sources=[row.source for row in rows],
+            max_tokens=self.task.max_tokens,
+        )
+        target = batch.labels if self.task.objective == "translation" else batch.input_ids
+        ids = [self._plain(sentence) for sentence in target.tolist()]
+        classes = tuple(row.label for row in rows if row.label is not None)
+        return PrivateBatch(
+            batch=batch,
+            truth=Truth(self._sentences(rows, ids)),
+            labels=classes if self.task.objective == "classification" else None,
+            lengths=tuple(int(n) for n in batch.attention_mask.sum(dim=1)),
+        )
+
+    def _rows(self, index: int, seed: int) -> list[Row]:
+        if seed not in self._batches:
+            rows = shuffled(corpora.load(self.task.corpus, "private"), self.task.corpus, seed)
+            sizes = [len(ids) for ids in self.tokenizer([row.text for row in rows])["input_ids"]]
+            self._batches[seed] = batches(self.task, rows, sizes, seed)
+        if index >= len(self._batches[seed]):
+            raise UserError(
+                f"{self.task.name} has only {len(self._batches[seed])} private batches in "
+                f"{self.task.corpus}, not {index + 1}; choose a variant with a smaller batch."
+            )
+        return self._batches[seed][index]
+
+    def _plain(self, ids: Sequence[int]) -> tuple[int, ...]:
+        """Without padding marks and special tokens, which no metric counts."""
+        return tuple(i for i in ids if i >= 0 and i not in self.special_ids)
+
+    def _sentences(self, rows: Sequence[Row], ids: Sequence[tuple[int, ...]]) -> tuple[TrueSentence, ...]:
+        names = corpora.entities(self.task.corpus, rows)
+        return tuple(
+            TrueSentence(own, self.decode(own), row.label, entities)
+            for row, own, entities in zip(rows, ids, names, strict=True)
+        )
+
+
+def definition(task: Task) -> dict[str, str]:
+    """The settings that differ from their defaults, without the words meant for readers."""
+    words = {"summary", "checkpoint", "papers", "utility"}
+    values = {f.name: (getattr(task, f.name), f.default) for f in fields(task)}
+    return {
+        name: json.dumps(sorted(value) if isinstance(value, frozenset) else value)
+        for name, (value, default) in values.items()
+        if name not in words and value != default
+    }
+
+
+def _digest(parts: Sequence[object]) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def load(task: Task) -> LoadedTask:
+    """The defender's side of a task."""
+    return LoadedTask(task)
