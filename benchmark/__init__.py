@@ -1,1 +1,1 @@
-"""The harness: contract, snapshots, workers, records and metrics. Knows no corpus, attack or page."""
+"""The harness: contract, snapshots, workers, records, metrics. Knows no corpus, attack or page."""

@@ -1,4 +1,4 @@
-"""Builds snapshots: private batches go to a sandboxed defense, its updates come back and are sealed."""
+"""Builds snapshots: batches go to a sandboxed defense, its updates come back and are sealed."""
 
 from __future__ import annotations
 
@@ -69,8 +69,9 @@ class SnapshotSet:
         """Digest over the inputs of one snapshot."""
         entry = self.defense.entry
         own = (entry.name, dict(self.defense.parameters))
-        return inputs_digest(batch, self.side.settings_digest, f"{own[0]} {entry.digest}",
-                             own[1], self.seed, index)  # fmt: skip
+        return inputs_digest(
+            batch, self.side.settings_digest, f"{own[0]} {entry.digest}", own[1], self.seed, index
+        )
 
     # ------------------------------------------------------------------------------- reading
 
@@ -125,11 +126,18 @@ class SnapshotSet:
         items: list[dict[str, Any]] = []
         for index in indices:
             private = self.side.private_batch(index, self.seed)
-            save_file({k: v.contiguous() for k, v in vars(private.batch).items()},
-                      drafts / f"{index:03d}")  # fmt: skip
+            save_file(
+                {k: v.contiguous() for k, v in vars(private.batch).items()}, drafts / f"{index:03d}"
+            )
             seed = number_from(task.name, self.defense.name, self.seed, index)
-            items.append({"index": index, "file": f"batches/{index:03d}", "seed": seed,
-                          "out": f"{index:03d}.safetensors"})  # fmt: skip
+            items.append(
+                {
+                    "index": index,
+                    "file": f"batches/{index:03d}",
+                    "seed": seed,
+                    "out": f"{index:03d}.safetensors",
+                }
+            )
         payload = {
             "submission": self.defense.entry.reference,
             "parameters": dict(self.defense.parameters),

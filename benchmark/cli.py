@@ -272,6 +272,9 @@ def main() -> None:
         message = getattr(error, "format_message", None)
         if message is None:
             raise
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(message())
+            sys.exit(0)
         _complain(f"{message().rstrip('.')}; see `leakboard --help`.")
 
 

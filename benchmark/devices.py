@@ -9,7 +9,9 @@ from benchmark.errors import UserError
 
 def choose(device: str, jobs: int) -> tuple[list[str], int]:
     """One device for each cell that runs at once, and threads so that jobs × threads ≤ cores."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     gpus = [] if device == "cpu" else _gpus(device)
     if gpus:
         chosen = [gpus[i % len(gpus)] for i in range(jobs or len(gpus))]

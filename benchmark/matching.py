@@ -25,5 +25,7 @@ def misfit_with_update(cell: Cell, sheet: Sheet) -> str | None:
         if name is None:
             return f"{attack.name} reads the {role} gradient, and the model has no {role}"
         if name not in sheet.sketch:
-            return f"{attack.name} reads the {role} gradient, which {cell.defense.name} does not share"
+            return (
+                f"{attack.name} reads the {role} gradient, which {cell.defense.name} does not share"
+            )
     return None

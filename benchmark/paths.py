@@ -18,6 +18,12 @@ def cache_directory() -> Path:
     return Path(base).expanduser() / "leakboard"
 
 
+def submission_directories() -> list[Path]:
+    """Folders with `attacks/` and `defenses/`: ours and those in `LEAKBOARD_SUBMISSIONS`."""
+    named = os.environ.get("LEAKBOARD_SUBMISSIONS", "").split(os.pathsep)
+    return [ROOT / "submissions", *(Path(name).expanduser().resolve() for name in named if name)]
+
+
 def data_directory() -> Path | None:
     """Real corpora as JSON Lines, where `LEAKBOARD_DATA` names a folder of them."""
     chosen = os.environ.get("LEAKBOARD_DATA")

@@ -102,9 +102,11 @@ def plan(
     pairings: Iterable[Pairing] = suite.plan
     if selection.attack or selection.defense:
         asked = Pairing("*", selection.attack or "*", selection.defense or "none")
-        pairings = [asked] if selection.attack else [
-            Pairing(p.task, p.attack, asked.defense) for p in suite.plan
-        ]  # fmt: skip
+        pairings = (
+            [asked]
+            if selection.attack
+            else [Pairing(p.task, p.attack, asked.defense) for p in suite.plan]
+        )
     wanted = {task.name for task in choose_tasks(suite, selection.task or "*")}
     loaded: dict[str, LoadedTask] = {}
     cells: dict[Path, Cell] = {}
@@ -155,7 +157,7 @@ def _old_record(path: Path) -> Record | None:
 
 
 def _is_current(record: Record | None, fingerprint: str) -> bool:
-    """Cells that failed run again; the others are done as long as nothing they depend on changed."""
+    """Failed cells run again; the others are done while nothing they depend on has changed."""
     done = (records.Status.OK, records.Status.UNSUPPORTED)
     return (
         record is not None

@@ -24,7 +24,7 @@ def load(reference: str, kind: str) -> type[Submission]:
     """The one submission class behind a file, a folder or `module:Class`."""
     if ":" in reference and not Path(reference).exists():
         module_name, _, attribute = reference.partition(":")
-        found = [getattr(_import(module_name), attribute)]
+        found: list[type[Submission]] = [getattr(_import(module_name), attribute)]
     else:
         module = _import_file(Path(reference), kind)
         found = [

@@ -17,8 +17,18 @@ from benchmark.paths import ROOT
 from benchmark.planning import Cell
 from benchmark.records import Provenance
 
-PACKAGES = ("leakboard", "torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy",
-            "scikit-learn", "rouge-score", "opacus")  # fmt: skip
+PACKAGES = (
+    "leakboard",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "safetensors",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "rouge-score",
+    "opacus",
+)
 
 
 def provenance(cell: Cell, device: str, threads: int) -> Provenance:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from benchmark.errors import UserError, unknown_name
-from benchmark.paths import ROOT, cache_directory
+from benchmark.paths import ROOT, cache_directory, submission_directories
 from benchmark.records import write_atomically
 from benchmark.spec import Batch, Objective, Prior, Roles, Scalar, Suite, Task, Truth
 
@@ -44,9 +44,7 @@ class ModelRoom(Protocol):
 
     def batch(self, tensors: Mapping[str, torch.Tensor]) -> Batch: ...
 
-    def self_prior(
-        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
-    ) -> Prior: ...
+    def self_prior(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Prior: ...
 
     def open_prior(
         self,
@@ -111,7 +109,9 @@ def model_catalogue() -> Sequence[Any]:
 
 def render_site(results: Path, out: Path, **content: Any) -> Path:
     """The leaderboard room: pages from records, with what the registry knows beside them."""
-    return cast(Path, importlib.import_module("leaderboard.site").render_all(results, out, **content))
+    return cast(
+        Path, importlib.import_module("leaderboard.site").render_all(results, out, **content)
+    )
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,9 @@ def _typed(owner: str, key: str, text: str, rule: Mapping[str, Any]) -> Scalar:
         bounds = f"between {'-∞' if low is None else low} and {'∞' if high is None else high}"
         raise UserError(f"{owner}: {key}={text} is out of range; it must lie {bounds}.")
     if rule["choices"] and value not in rule["choices"]:
-        raise UserError(f"{owner}: {key}={text} is not one of {', '.join(map(str, rule['choices']))}.")
+        raise UserError(
+            f"{owner}: {key}={text} is not one of {', '.join(map(str, rule['choices']))}."
+        )
     return value
 
 
@@ -247,13 +249,14 @@ def submissions(kind: Kind, describe: Describe) -> Catalogue:
 
 
 def _candidates(kind: Kind) -> Iterator[tuple[str, str]]:
-    folder = ROOT / "submissions" / f"{kind}s"
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        is_module = path.suffix == ".py" or (path / "__init__.py").is_file()
-        if is_module and not path.name.startswith(("_", ".")):
-            yield str(path), _relative(str(path))
+    for base in submission_directories():
+        folder = base / f"{kind}s"
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            is_module = path.suffix == ".py" or (path / "__init__.py").is_file()
+            if is_module and not path.name.startswith(("_", ".")):
+                yield str(path), _relative(str(path))
     for point in sorted(importlib.metadata.entry_points(group=ENTRY_POINTS)):
-        if point.name.startswith(f"{kind}:") or f".{kind}" in point.value:
+        if point.name.startswith(f"{kind}."):
             yield point.value, f"entry point {point.name}"
 
 

@@ -150,7 +150,9 @@ class Run:
         side = registry.load_task(cell.task)
         answers = {event.get("index"): event for event in outcome.events("recovered")}
         status, reason = _cell_verdict(outcome)
-        results = [_result(sheet, answers.get(sheet.index), status, reason, side) for sheet in sheets]
+        results = [
+            _result(sheet, answers.get(sheet.index), status, reason, side) for sheet in sheets
+        ]
         bad = [result for result in results if result.status is not Status.OK]
         if status is Status.OK and bad:
             status = bad[0].status

@@ -20,11 +20,23 @@ from pathlib import Path
 from typing import Any
 
 from benchmark import landlock
-from benchmark.paths import ROOT, cache_directory, data_directory
+from benchmark.paths import ROOT, cache_directory, data_directory, submission_directories
 
 BUBBLEWRAP, LANDLOCK, AUDIT_HOOK = "bubblewrap", "landlock", "audit-hook"
-SYSTEM = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin", "/opt", "/etc/ld.so.cache",
-          "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/sys/devices/system/cpu")  # fmt: skip
+SYSTEM = (
+    "/usr",
+    "/lib",
+    "/lib64",
+    "/lib32",
+    "/bin",
+    "/sbin",
+    "/opt",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/alternatives",
+    "/sys/devices/system/cpu",
+)
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 
 
@@ -38,7 +50,7 @@ def hidden_paths() -> list[Path]:
 def readable_paths() -> list[Path]:
     """Python, its packages, system libraries, the harness and the submissions; nothing else."""
     interpreter = [sys.prefix, sys.base_prefix, sys.exec_prefix, *sysconfig.get_paths().values()]
-    own = [ROOT / "benchmark", ROOT / "tasks", ROOT / "submissions"]
+    own = [ROOT / "benchmark", ROOT / "tasks", *submission_directories()]
     roots = [Path(p) for p in (*SYSTEM, *interpreter)] + own
     hidden = hidden_paths()
     kept: list[Path] = []
@@ -103,12 +115,18 @@ def _bind(path: Path) -> list[str]:
 def environment(threads: int, device: str) -> dict[str, str]:
     """A clean environment: nothing of the user's own reaches a submission."""
     variables = {
-        "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONPATH": str(ROOT),
-        "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1",
-        "TOKENIZERS_PARALLELISM": "false", "TRANSFORMERS_VERBOSITY": "error",
-        "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads),
+        "PATH": "/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": str(ROOT),
+        "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "TRANSFORMERS_VERBOSITY": "error",
+        "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
-    }  # fmt: skip
+    }
     if device.startswith("cuda:"):
         variables["CUDA_VISIBLE_DEVICES"] = device.removeprefix("cuda:")
     elif device == "cpu":

@@ -65,8 +65,14 @@ def _truths(record: Record, side: LoadedTask) -> tuple[list[Truth], bool]:
     for index in range(side.task.snapshots):
         stored = SnapshotSet(side, _unknown_defense(record), record.seed).read_truth(index)
         truths.append(stored.truth())
-        digest = inputs_digest(stored.batch_digest, side.settings_digest, made_by,
-                               record.defense_parameters, record.seed, index)  # fmt: skip
+        digest = inputs_digest(
+            stored.batch_digest,
+            side.settings_digest,
+            made_by,
+            record.defense_parameters,
+            record.seed,
+            index,
+        )
         stale |= any(s.index == index and s.digest != digest for s in record.snapshots)
     return truths, stale
 

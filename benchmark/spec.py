@@ -347,7 +347,7 @@ class Attack(Submission):
     objectives: ClassVar[frozenset[str]] = frozenset({"causal-lm", "classification", "translation"})
     """Objectives the attack is defined for."""
 
-    def prepare(self, public: Public) -> None:  # noqa: B027 (most attacks have nothing to prepare)
+    def prepare(self, public: Public) -> None:
         """Fit what can be fitted before any update is seen; timed apart from `recover`."""
 
     @abstractmethod
@@ -373,4 +373,3 @@ class Defense(Submission):
     def transform(self, update: Update, generator: torch.Generator) -> Update:
         """Change the update before it is sent; what simple defenses override."""
         return update
-

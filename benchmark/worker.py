@@ -35,7 +35,9 @@ def main(job: dict[str, Any], output: TextIO) -> int:
         output.flush()
 
     try:
-        {"describe": describe, "update": make_updates, "recover": recover_all}[job["kind"]](job, say)
+        {"describe": describe, "update": make_updates, "recover": recover_all}[job["kind"]](
+            job, say
+        )
     except plugins.BrokenPlugin as error:
         say(event="broken", reason=str(error))
     except Exception as error:
@@ -113,9 +115,7 @@ def recover_all(job: dict[str, Any], say: Say) -> None:
 def _public(job: dict[str, Any], device: torch.device) -> Public:
     """What the whole federation knows, read from the files that the job names."""
     room, inbox = registry.model_room(), Path(job["inbox"])
-    model, tokenizer = room.open_model(
-        inbox / "model", job["objective"], job["precision"], device
-    )
+    model, tokenizer = room.open_model(inbox / "model", job["objective"], job["precision"], device)
     given = inbox / "public.json"
     text = json.loads(given.read_text(encoding="utf-8")) if given.exists() else []
     prior = None

@@ -55,7 +55,7 @@ class Slot:
         fenced = sandbox.fence() == sandbox.BUBBLEWRAP
         scratch = Path("/tmp/scratch") if fenced else self.home / "scratch"
         limits = sandbox.describe_fence(self.inbox, self.outbox, scratch)
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (as long-lived as the server)
         self.process = subprocess.Popen(
             sandbox.command(["benchmark.zygote"], self.inbox, self.outbox, _gpu_files(self.device)),
             env=sandbox.environment(self.threads, self.device),
@@ -126,13 +126,15 @@ class Slot:
             pass
 
     def _send(self, message: dict[str, Any]) -> None:
-        assert self.process and self.process.stdin
+        assert self.process is not None
+        assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(message).encode() + b"\n")
         self.process.stdin.flush()
 
     def _next(self, deadline: float) -> dict[str, Any]:
         """The server's next event."""
-        assert self.process and self.process.stdout
+        assert self.process is not None
+        assert self.process.stdout is not None
         handle = self.process.stdout.fileno()
         while b"\n" not in self._buffer:
             left = deadline - time.monotonic()

@@ -1,0 +1,117 @@
+"""Looks wherever it can for the private text, and reports all it saw in its note."""
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+
+from benchmark.spec import Attack, Recovery
+
+SECRETS = ("truth", "corpora", "results", "drafts", "leaderboard", ".jsonl", ".git", "tests")
+
+
+def strings_in_memory():
+    """Every string that some object in this process holds."""
+    seen = set()
+    for thing in gc.get_objects():
+        for value in gc.get_referents(thing):
+            if isinstance(value, str) and 12 < len(value) < 2000 and " " in value:
+                seen.add(value)
+    return seen
+
+
+def attributes(root, depth=4):
+    """Every attribute reachable from the observation, as text."""
+    todo, seen, found = [(root, 0)], set(), []
+    while todo:
+        thing, level = todo.pop()
+        if id(thing) in seen or level > depth:
+            continue
+        seen.add(id(thing))
+        if isinstance(thing, str):
+            found.append(thing)
+        with contextlib.suppress(Exception):
+            todo += [(value, level + 1) for value in vars(thing).values()]
+        if isinstance(thing, dict | list | tuple | set | frozenset):
+            values = thing.values() if isinstance(thing, dict) else thing
+            todo += [(value, level + 1) for value in list(values)[:5000]]
+    return found
+
+
+def walk(base, limit=20000):
+    """Names and small contents of everything below a folder that looks like a secret."""
+    names, contents = [], []
+    for folder, _, files in os.walk(base):
+        for file in files:
+            path = os.path.join(folder, file)
+            if len(names) >= limit:
+                return names, contents
+            if any(secret in path for secret in SECRETS) and "site-packages" not in path:
+                names.append(path)
+                with contextlib.suppress(OSError):
+                    contents.append(Path(path).read_bytes()[:200000].decode("utf-8", "replace"))
+    return names, contents
+
+
+def other_processes():
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        for part in ("cmdline", "environ"):
+            with contextlib.suppress(OSError):
+                found.append((folder / part).read_text(errors="replace"))
+    return found
+
+
+def network():
+    for family, address in (
+        (socket.AF_INET, ("127.0.0.1", int(os.environ.get("NOPE", "9")))),
+        (socket.AF_INET, ("192.0.2.1", 80)),
+    ):
+        try:
+            with socket.socket(family, socket.SOCK_STREAM) as connection:
+                connection.settimeout(2)
+                connection.connect(address)
+                return "connected"
+        except ConnectionRefusedError:
+            return "reached this machine"
+        except OSError:
+            continue
+    return "none"
+
+
+def try_import(name):
+    try:
+        module = importlib.import_module(name)
+        return repr(module.load("cola", "private"))[:100000]
+    except BaseException as error:
+        return f"refused: {type(error).__name__}"
+
+
+class Spy(Attack):
+    name = "spy"
+    summary = "Reads every attribute it can reach, walks the disk, opens a socket."
+
+    def recover(self, observation):
+        home = Path(__file__).resolve()
+        places = ["/", os.getcwd(), str(home.parents[2])] if observation.seed >= 0 else []
+        names, contents = [], []
+        for place in places:
+            more = walk(place)
+            names += more[0]
+            contents += more[1]
+        report = {
+            "environment": dict(os.environ),
+            "arguments": sys.argv,
+            "memory": sorted(strings_in_memory()),
+            "attributes": attributes(observation),
+            "files": names,
+            "contents": contents,
+            "processes": other_processes(),
+            "network": network(),
+            "corpus": try_import("tasks.corpora.builtin"),
+        }
+        return Recovery(token_types=frozenset({5}), note=json.dumps(report))

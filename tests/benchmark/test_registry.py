@@ -1,0 +1,81 @@
+"""The registry: plug-ins are found, broken ones are named, parameters are checked."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from benchmark import registry
+from benchmark.errors import UserError
+from benchmark.planning import split_parameters
+from tests.conftest import ROOT, Command
+
+PLUGINS = Path(__file__).parent / "plugins"
+
+
+@pytest.fixture(scope="session")
+def plugins(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The odd submissions, outside the tests folder, which no worker may read."""
+    return shutil.copytree(PLUGINS, tmp_path_factory.mktemp("plugins") / "odd")
+
+
+def test_broken_plugins_are_named_and_the_others_listed(plugins: Path, leakboard: Command) -> None:
+    done = leakboard("list", "attacks", "--json", LEAKBOARD_SUBMISSIONS=plugins)
+    assert done.returncode == 0, done.stderr
+    listed = json.loads(done.stdout)
+    assert {"random", "prior_only", "bag_of_words", "spy"} <= {r["name"] for r in listed["attacks"]}
+    reasons = {Path(item["where"]).stem: item["reason"] for item in listed["broken"]}
+    assert "SyntaxError in line 1" in reasons["syntax"]
+    assert "the name 'random' is taken by submissions/attacks/random.py" in reasons["twin"]
+    assert "has no `name`" in reasons["nameless"]
+    assert "does not define recover" in reasons["unfinished"]
+    assert "No module named 'no_such_package'" in reasons["missing_package"]
+
+
+def test_a_digest_follows_the_shared_blocks() -> None:
+    whole = registry.source_digest(str(ROOT / "submissions/attacks/bag_of_words.py"))
+    blocks = registry._imported_blocks((ROOT / "submissions/attacks/bag_of_words.py").read_bytes())
+    assert ROOT / "submissions/blocks/separation.py" in blocks
+    assert whole != registry.source_digest(str(ROOT / "submissions/attacks/random.py"))
+
+
+def entry() -> registry.Entry:
+    rules = {
+        "ratio": {"default": 0.9, "meaning": "", "low": 0.0, "high": 1.0, "choices": []},
+        "steps": {"default": 10, "meaning": "", "low": 1, "high": None, "choices": []},
+        "loss": {"default": "l2", "meaning": "", "low": None, "high": None, "choices": ["l2", "l1"]},
+        "prior": {"default": True, "meaning": "", "low": None, "high": None, "choices": []},
+    }
+    return registry.Entry("attack", "x", "", "", "", "", False, rules)
+
+
+def test_parameters_are_typed_and_defaults_dropped() -> None:
+    given = {"ratio": "0.5", "steps": "10", "loss": "l1", "prior": "false"}
+    assert entry().check_parameters(given) == {"ratio": 0.5, "loss": "l1", "prior": False}
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "words"),
+    [
+        ("ratio", "1.5", "out of range"),
+        ("ratio", "nan", "out of range"),
+        ("ratio", "much", "not of type float"),
+        ("steps", "0", "out of range"),
+        ("loss", "l3", "not one of l2, l1"),
+        ("prior", "maybe", "not of type bool"),
+        ("step", "5", "did you mean steps"),
+    ],
+)
+def test_a_wrong_parameter_is_one_sentence(key: str, text: str, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        entry().check_parameters({key: text})
+
+
+def test_names_with_parameters_and_globs_are_told_apart() -> None:
+    assert split_parameters("lamp[steps=5,loss=l1]") == ("lamp", {"steps": "5", "loss": "l1"})
+    assert split_parameters("lam[pq]*") == ("lam[pq]*", {})
+    with pytest.raises(UserError, match="name\\[key=value"):
+        split_parameters("lamp[steps=5,loss]")

@@ -1,0 +1,43 @@
+"""Shared fixtures: one cache for the whole test run, and the command as a user would call it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A cache of our own, so that tests neither use nor touch the user's."""
+    folder = tmp_path_factory.mktemp("cache")
+    before = os.environ.get("LEAKBOARD_CACHE")
+    os.environ["LEAKBOARD_CACHE"] = str(folder)
+    yield folder
+    if before is None:
+        del os.environ["LEAKBOARD_CACHE"]
+    else:
+        os.environ["LEAKBOARD_CACHE"] = before
+
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def leakboard() -> Command:
+    """Run the command line; keyword arguments are environment variables."""
+
+    def run(*arguments: object, **environment: object) -> subprocess.CompletedProcess[str]:
+        variables = os.environ | {name: str(value) for name, value in environment.items()}
+        return subprocess.run(
+            [sys.executable, "-m", "benchmark.cli", *map(str, arguments)],
+            capture_output=True, text=True, check=False, cwd=ROOT, env=variables, timeout=600,
+        )  # fmt: skip
+
+    return run
