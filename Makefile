@@ -20,9 +20,9 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install -q -c constraints.txt -e ".[dev]"
 	@touch $@
 
-$(OPEN): $(READY) requirements-open.txt
+$(OPEN): $(READY) tasks/models/requirements-open.txt
 	$(BIN)/pip install -q -c constraints.txt -e ".[dev,open]"
-	$(BIN)/pip install -q --no-deps --require-hashes -r requirements-open.txt
+	$(BIN)/pip install -q --no-deps --require-hashes -r tasks/models/requirements-open.txt
 	@touch $@
 
 leaderboard: $(READY)

@@ -158,7 +158,7 @@ class SnapshotSet:
         for index in wanted:
             if index not in updates:
                 raise failure(outcome)
-            self._seal(index, updates[index], outcome.outbox / f"{index:03d}.safetensors")
+            self._seal(index, updates[index], outcome.made / f"{index:03d}.safetensors")
 
     def discard_drafts(self, outcome: Outcome) -> None:
         """Remove the private batches that were laid out for the defense."""

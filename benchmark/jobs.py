@@ -34,7 +34,8 @@ class Outcome:
     reason: str
     said: list[dict[str, Any]]
     log: str
-    outbox: Path
+    made: Path
+    """Folder of the files that the job wrote; whoever handles the outcome may move them."""
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """What the worker said under one heading."""

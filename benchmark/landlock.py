@@ -12,6 +12,7 @@ CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 RULE_PATH_BENEATH = 1
 NO_NEW_PRIVILEGES = 38
 READ = 0b1101  # execute, read file, read directory
+LIST = 0b1000  # read directory: names below it, not contents
 ALL_BY_VERSION = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1}
 FILE_ONLY = (1 << 0) | (1 << 1) | (1 << 2) | (1 << 14)  # rights that make sense on a plain file
 TCP = 0b11  # bind and connect, from version 4 on
@@ -33,16 +34,16 @@ def version() -> int:
     return max(0, int(ctypes.CDLL(None).syscall(CREATE_RULESET, None, 0, 1)))
 
 
-def restrict(readable: Iterable[Path], writable: Iterable[Path]) -> None:
+def restrict(readable: Iterable[str], listable: Iterable[str], writable: Iterable[str]) -> None:
     """From now on this process and its children read and write below these paths only."""
     everything = ALL_BY_VERSION[min(version(), 3)]
     libc = ctypes.CDLL(None, use_errno=True)
     rules = _Ruleset(everything, TCP if version() >= 4 else 0)
     size = 16 if version() >= 4 else 8
     ruleset = libc.syscall(CREATE_RULESET, ctypes.byref(rules), size, 0)
-    for paths, rights in ((readable, READ), (writable, everything)):
+    for paths, rights in ((readable, READ), (listable, LIST), (writable, everything)):
         for path in paths:
-            _allow(libc, ruleset, path, rights)
+            _allow(libc, ruleset, Path(path), rights)
     libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     if libc.syscall(RESTRICT_SELF, ruleset, 0) != 0:
         raise OSError(ctypes.get_errno(), "Landlock refused to restrict the worker")

@@ -47,17 +47,29 @@ def hidden_paths() -> list[Path]:
     return [path.resolve() for path in paths]
 
 
-def readable_paths() -> list[Path]:
+def _roots() -> list[Path]:
     """Python, its packages, system libraries, the harness and the submissions; nothing else."""
     interpreter = [sys.prefix, sys.base_prefix, sys.exec_prefix, *sysconfig.get_paths().values()]
     own = [ROOT / "benchmark", ROOT / "tasks", *submission_directories()]
     roots = [Path(p) for p in (*SYSTEM, *interpreter)] + own
+    return sorted({path.absolute() for path in roots if path.exists()})
+
+
+def readable_paths() -> list[Path]:
+    """What a submission may read: the roots without what is hidden in them."""
     hidden = hidden_paths()
     kept: list[Path] = []
-    for root in sorted({path.absolute() for path in roots if path.exists()}):
+    for root in _roots():
         if not any(root.is_relative_to(parent) for parent in kept):
             kept += _without(root, hidden)
     return kept
+
+
+def listable_paths() -> list[Path]:
+    """Folders that hold something hidden: Python must list them to import what is beside it."""
+    roots = [root.resolve() for root in _roots()]
+    above = {parent for secret in hidden_paths() for parent in secret.parents}
+    return sorted(p for p in above if any(p.is_relative_to(root) for root in roots))
 
 
 def _without(path: Path, hidden: Sequence[Path]) -> list[Path]:
@@ -90,7 +102,7 @@ def _bubblewrap_works() -> bool:
     return subprocess.run(trial, capture_output=True, check=False).returncode == 0
 
 
-def command(module: Sequence[str], inbox: Path, outbox: Path, devices: Sequence[str]) -> list[str]:
+def command(module: Sequence[str], inbox: Path, outbox: Path) -> list[str]:
     """The command line that runs a Python module inside the fence."""
     python = [sys.executable, "-P", "-s", "-m", *module]
     if fence() != BUBBLEWRAP:
@@ -99,8 +111,8 @@ def command(module: Sequence[str], inbox: Path, outbox: Path, devices: Sequence[
     wrap += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
     for path in readable_paths():
         wrap += _bind(path)
-    for device in devices:
-        wrap += ["--dev-bind", device, device]
+    for device in gpu_files():
+        wrap += ["--dev-bind", str(device), str(device)]
     wrap += ["--ro-bind", str(inbox), str(inbox), "--bind", str(outbox), str(outbox)]
     return [*wrap, "--chdir", "/tmp", "--", *python]
 
@@ -112,11 +124,18 @@ def _bind(path: Path) -> list[str]:
     return ["--ro-bind", str(path), str(path)]
 
 
-def environment(threads: int, device: str) -> dict[str, str]:
+def gpu_files() -> list[Path]:
+    """Device files that CUDA needs to see."""
+    return sorted(Path("/dev").glob("nvidia*"))
+
+
+def environment(threads: int, device: str, scratch: Path) -> dict[str, str]:
     """A clean environment: nothing of the user's own reaches a submission."""
     variables = {
         "PATH": "/usr/bin:/bin",
         "LANG": "C.UTF-8",
+        "HOME": str(scratch),
+        "TMPDIR": str(scratch),
         "PYTHONPATH": str(ROOT),
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -143,7 +162,7 @@ class Fence:
 
     kind: str
     readable: list[str]
-    hidden: list[str]
+    listable: list[str]
     inbox: str
     outbox: str
     scratch: str
@@ -153,11 +172,11 @@ class Fence:
         if self.kind == BUBBLEWRAP:
             return
         _leave_the_network()
-        mine = [self.inbox, self.outbox, self.scratch]
+        readable = [*self.readable, self.inbox, "/dev", "/proc", "/sys/devices"]
+        writable = [self.outbox, self.scratch, os.devnull, *map(str, gpu_files())]
         if self.kind == LANDLOCK:
-            readable = [*self.readable, self.inbox, "/dev", "/proc", "/sys/devices"]
-            landlock.restrict(map(Path, readable), writable=map(Path, [self.outbox, self.scratch]))
-        _install_audit_hook(self.hidden, mine)
+            landlock.restrict(readable, self.listable, writable)
+        _install_audit_hook([*map(os.path.realpath, (*readable, *writable))], self.listable)
 
 
 def describe_fence(inbox: Path, outbox: Path, scratch: Path) -> Fence:
@@ -165,7 +184,7 @@ def describe_fence(inbox: Path, outbox: Path, scratch: Path) -> Fence:
     return Fence(
         kind=fence(),
         readable=[str(path) for path in readable_paths()],
-        hidden=[str(path) for path in hidden_paths()],
+        listable=[str(path) for path in listable_paths()],
         inbox=str(inbox),
         outbox=str(outbox),
         scratch=str(scratch),
@@ -180,15 +199,17 @@ def _leave_the_network() -> None:
             libc.unshare(CLONE_NEWUSER | CLONE_NEWNET)
 
 
-def _install_audit_hook(hidden: Sequence[str], allowed: Sequence[str]) -> None:
-    """Refuse sockets and hidden files from inside Python: the last resort, and a second lock."""
+def _install_audit_hook(allowed: Sequence[str], listable: Sequence[str]) -> None:
+    """Refuse sockets and other people's files from inside Python: the last resort."""
 
     def refuse(event: str, arguments: tuple[Any, ...]) -> None:
         if event in ("socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo"):
             raise PermissionError("A submission has no network.")
         if event in ("open", "os.listdir", "os.scandir") and isinstance(arguments[0], str | Path):
             path = os.path.realpath(arguments[0])
-            if path.startswith(tuple(hidden)) and not path.startswith(tuple(allowed)):
+            if path not in listable and not any(
+                path == place or path.startswith(place + os.sep) for place in allowed
+            ):
                 raise PermissionError(f"A submission may not read {arguments[0]}.")
 
     sys.addaudithook(refuse)

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 if TYPE_CHECKING:  # torch takes seconds to import, and `leakboard --help` must not
@@ -212,7 +213,7 @@ class Public:
     device: torch.device
     seed: int
 
-    @property
+    @cached_property
     def forbidden_ids(self) -> frozenset[int]:
         """Special and unused vocabulary entries, which no private text contains."""
         vocabulary = self.tokenizer.get_vocab()

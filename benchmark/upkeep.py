@@ -115,7 +115,7 @@ def verify(
         for item in outcome.job.payload["batches"]:
             if item["index"] not in made:
                 raise failure(outcome)
-            fresh = sketch_file(outcome.outbox / item["out"])
+            fresh = sketch_file(outcome.made / item["out"])
             verdicts.append(_judge(one, item["index"], fresh))
         one.discard_drafts(outcome)
 

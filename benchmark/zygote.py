@@ -71,13 +71,15 @@ class Zygote:
         """Relay lines until the child is gone or has broken a limit."""
         deadline = time.monotonic() + float(job["time_limit"])
         next_look = time.monotonic()
-        buffer = b""
+        buffer, ended, status = b"", False, 0
         while True:
             ready, _, _ = select.select([reader], [], [], 0.02)
             chunk = os.read(reader, 1 << 20) if ready else None
             buffer = self._relay(buffer + chunk) if chunk else buffer
-            done, status = os.waitpid(child, os.WNOHANG)
-            if done and not chunk:
+            if not ended:
+                done, status = os.waitpid(child, os.WNOHANG)
+                ended = bool(done)
+            elif not chunk:
                 return _verdict(status)
             if time.monotonic() > deadline:
                 return self._end(child, "timeout", f"stopped after {job['time_limit']:g} s")

@@ -1,4 +1,4 @@
-"""The defender's half of a task: the private batches behind the snapshots, and the hold-out text."""
+"""The defender's half of a task: the private batches behind the snapshots, and hold-out text."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from tasks.models.sources import locate, materialise, model_digest
 from tasks.objectives import OBJECTIVES
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from transformers import PreTrainedTokenizerBase
 
+ANY_LENGTH = 1 << 16
 PUBLIC_ROWS = 2000
 """Hold-out sentences that an attacker is given at most."""
 
@@ -93,27 +95,34 @@ class LoadedTask:
     def private_batch(self, index: int, seed: int) -> PrivateBatch:
         """The batch behind snapshot `index`."""
         rows = self._rows(index, seed)
-        batch = OBJECTIVES[self.task.objective].encode(
-            self.tokenizer,
-            texts=[row.text for row in rows],
-            labels=[row.label for row in rows],
-            sources=[row.source for row in rows],
-            max_tokens=self.task.max_tokens,
-        )
-        target = batch.labels if self.task.objective == "translation" else batch.input_ids
-        ids = [self._plain(sentence) for sentence in target.tolist()]
-        classes = tuple(row.label for row in rows if row.label is not None)
+        batch = self._encode(rows, self.task.max_tokens)
+        ids = [self._plain(sentence) for sentence in self._read(batch).tolist()]
         return PrivateBatch(
             batch=batch,
             truth=Truth(self._sentences(rows, ids)),
-            labels=classes if self.task.objective == "classification" else None,
+            labels=_classes(rows) if self.task.objective == "classification" else None,
             lengths=tuple(int(n) for n in batch.attention_mask.sum(dim=1)),
         )
+
+    def _encode(self, rows: Sequence[Row], max_tokens: int) -> Batch:
+        return OBJECTIVES[self.task.objective].encode(
+            self.tokenizer,
+            texts=[row.text for row in rows],
+            labels=_classes(rows),
+            sources=[row.source or "" for row in rows],
+            max_tokens=max_tokens,
+        )
+
+    def _read(self, batch: Batch) -> Tensor:
+        """The ids that an attack is after, -100 where there are none: the target, or the input."""
+        if self.task.objective == "translation":
+            return batch.labels
+        return batch.input_ids.masked_fill(batch.attention_mask == 0, -100)
 
     def _rows(self, index: int, seed: int) -> list[Row]:
         if seed not in self._batches:
             rows = shuffled(corpora.load(self.task.corpus, "private"), self.task.corpus, seed)
-            sizes = [len(ids) for ids in self.tokenizer([row.text for row in rows])["input_ids"]]
+            sizes = (self._read(self._encode(rows, ANY_LENGTH)) >= 0).sum(dim=1).tolist()
             self._batches[seed] = batches(self.task, rows, sizes, seed)
         if index >= len(self._batches[seed]):
             raise UserError(
@@ -126,12 +135,18 @@ class LoadedTask:
         """Without padding marks and special tokens, which no metric counts."""
         return tuple(i for i in ids if i >= 0 and i not in self.special_ids)
 
-    def _sentences(self, rows: Sequence[Row], ids: Sequence[tuple[int, ...]]) -> tuple[TrueSentence, ...]:
+    def _sentences(
+        self, rows: Sequence[Row], ids: Sequence[tuple[int, ...]]
+    ) -> tuple[TrueSentence, ...]:
         names = corpora.entities(self.task.corpus, rows)
         return tuple(
             TrueSentence(own, self.decode(own), row.label, entities)
             for row, own, entities in zip(rows, ids, names, strict=True)
         )
+
+
+def _classes(rows: Sequence[Row]) -> tuple[int, ...]:
+    return tuple(row.label or 0 for row in rows)
 
 
 def definition(task: Task) -> dict[str, str]:

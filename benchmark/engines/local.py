@@ -9,7 +9,6 @@ import queue
 import select
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -22,6 +21,7 @@ from typing import Any
 import psutil
 
 from benchmark import sandbox
+from benchmark.errors import UserError
 from benchmark.jobs import Job, Outcome
 from benchmark.paths import cache_directory
 
@@ -57,8 +57,8 @@ class Slot:
         limits = sandbox.describe_fence(self.inbox, self.outbox, scratch)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (as long-lived as the server)
         self.process = subprocess.Popen(
-            sandbox.command(["benchmark.zygote"], self.inbox, self.outbox, _gpu_files(self.device)),
-            env=sandbox.environment(self.threads, self.device),
+            sandbox.command(["benchmark.zygote"], self.inbox, self.outbox),
+            env=sandbox.environment(self.threads, self.device, scratch),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -66,8 +66,14 @@ class Slot:
             start_new_session=True,
         )
         self._buffer = b""
-        self._send(vars(limits))
-        self._expect("ready", time.monotonic() + START_SECONDS)
+        try:
+            self._send(vars(limits))
+            self._expect("ready", time.monotonic() + START_SECONDS)
+        except (WorkerLost, OSError) as error:
+            raise UserError(
+                f"A worker could not start behind the fence {sandbox.fence()}: {error}; "
+                "`leakboard doctor` says what this machine offers."
+            ) from error
 
     def run(self, job: Job) -> Outcome:
         """Give one job to the server; a lost server is one failed job, not a lost run."""
@@ -86,7 +92,16 @@ class Slot:
                 verdict |= {"status": "timeout", "reason": f"stopped after {job.time_limit:g} s"}
             self.stop()
         shutil.rmtree(self.inbox / "job", ignore_errors=True)
-        return Outcome(job, verdict["status"], verdict["reason"], said, verdict["log"], self.outbox)
+        made = self._harvest()
+        return Outcome(job, verdict["status"], verdict["reason"], said, verdict["log"], made)
+
+    def _harvest(self) -> Path:
+        """Take what the job made out of the worker's reach, before the next job starts."""
+        target = Path(tempfile.mkdtemp(dir=self.home, prefix="made-"))
+        for path in self.outbox.iterdir() if self.outbox.exists() else ():
+            if path.is_file() and not path.is_symlink():
+                path.rename(target / path.name)
+        return target
 
     def _place(self, job: Job) -> None:
         """Put what the job may see, and nothing else, into the inbox."""
@@ -271,10 +286,3 @@ def _link_or_copy(source: str | Path, target: str | Path) -> None:
         os.link(real, target)
     except OSError:
         shutil.copyfile(real, target)
-
-
-def _gpu_files(device: str) -> list[str]:
-    """Device files that CUDA needs to see."""
-    if not device.startswith("cuda") or sys.platform != "linux":
-        return []
-    return sorted(str(path) for path in Path("/dev").glob("nvidia*"))

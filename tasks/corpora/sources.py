@@ -21,15 +21,11 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from benchmark.errors import UserError, unknown_name
 from benchmark.paths import data_directory
 from tasks.corpora import builtin
 from tasks.corpora.base import Row, Split
-
-if TYPE_CHECKING:
-    from datasets import Dataset
 
 _RECIPE = "1"
 """Changes when rows are read or cut differently, so that old snapshots are not taken for new."""
@@ -184,10 +180,15 @@ def _file_rows(name: str, part: str) -> Iterator[Row]:
                 if line.strip():
                     yield _row(json.loads(line))
             except (ValueError, RecursionError) as error:
-                reason = "it is not UTF-8" if isinstance(error, UnicodeError) else str(error)
                 raise UserError(
-                    f"Line {number} of {path} cannot be read ({reason}); mend or remove it."
+                    f"Line {number} of {path} cannot be read ({_reason(error)}); mend or remove it."
                 ) from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnicodeError):
+        return "it is not UTF-8"
+    return f"it is not JSON: {error.msg}" if isinstance(error, json.JSONDecodeError) else str(error)
 
 
 def _path(name: str, part: str) -> Path:
@@ -209,7 +210,7 @@ def _path(name: str, part: str) -> Path:
 
 def _hub_parts(name: str) -> tuple[str, str | None, str]:
     """Divide `<owner>/<dataset>[/<config>]@<commit>`."""
-    form = r"([\w.-]+/[\w.-]+)(?:/([\w.-]+))?@([0-9a-f]{40})"
+    form = r"(\w[\w.-]*/\w[\w.-]*)(?:/([\w.-]+))?@([0-9a-f]{40})"
     match = re.fullmatch(form, name)
     if match is None:
         raise UserError(
@@ -221,24 +222,22 @@ def _hub_parts(name: str) -> tuple[str, str | None, str]:
 
 
 def _hub_rows(name: str, part: str) -> Iterator[Row]:
-    records = _hub_records(name, part)
-    columns = set(records.column_names) & {"text", "sentence", "translation", "label"}
-    layout = _layout("hub", name)
+    rows = map(_row, islice(_hub_records(name, part), _HUB_ROWS))
     try:
-        rows = map(_row, islice(records.select_columns(sorted(columns)), _HUB_ROWS))
-        yield from chain.from_iterable(map(_sentences, rows)) if layout.articles else rows
+        articles = _layout("hub", name).articles
+        yield from chain.from_iterable(map(_sentences, rows)) if articles else rows
     except ValueError as error:
         raise UserError(f"A row of hub:{name}, {part} cannot be read ({error}).") from error
 
 
-def _hub_records(name: str, part: str) -> Dataset:
+def _hub_records(name: str, part: str) -> Iterable[object]:
     import httpx
     from datasets import load_dataset
     from datasets.exceptions import DatasetNotFoundError, DatasetsError
 
     dataset, config, commit = _hub_parts(name)
     try:
-        return load_dataset(dataset, config, split=part, revision=commit)
+        records: Iterable[object] = load_dataset(dataset, config, split=part, revision=commit)
     except (ValueError, RuntimeError, DatasetsError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         unknown = isinstance(error, DatasetNotFoundError)
@@ -249,6 +248,7 @@ def _hub_records(name: str, part: str) -> Dataset:
             f"The hub cannot be reached to fetch hub:{name}; connect to the network, or take the "
             "same corpus from local files as data:<name>."
         ) from error
+    return records
 
 
 def _sentences(paragraph: Row) -> Iterator[Row]:

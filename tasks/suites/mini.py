@@ -24,8 +24,15 @@ CHECKPOINTS = {
 
 def batched(task: Task, *sizes: int) -> list[Task]:
     """The task and its variants with larger batches, `-b<size>`."""
-    variants = [replace(task, name=f"{task.name}-b{n}", batch_size=n,
-                        summary=f"{task.summary.rstrip('.')}, {n} to a batch.") for n in sizes]  # fmt: skip
+    variants = [
+        replace(
+            task,
+            name=f"{task.name}-b{n}",
+            batch_size=n,
+            summary=f"{task.summary.rstrip('.')}, {n} to a batch.",
+        )
+        for n in sizes
+    ]
     return [task, *variants]
 
 
@@ -139,10 +146,18 @@ CLASSIFICATION = (
         head="trained",
         checkpoint="fine-tuned on public sentences",
     ),
-    replace(COLA, name="mini/cola-float64", precision="float64",
-            summary="A small BERT learns to judge acceptability in double precision."),  # fmt: skip
-    replace(COLA, name="mini/cola-dropout", mode="train",
-            summary="A small BERT learns to judge acceptability, its dropout left on."),  # fmt: skip
+    replace(
+        COLA,
+        name="mini/cola-float64",
+        precision="float64",
+        summary="A small BERT learns to judge acceptability in double precision.",
+    ),
+    replace(
+        COLA,
+        name="mini/cola-dropout",
+        mode="train",
+        summary="A small BERT learns to judge acceptability, its dropout left on.",
+    ),
     *batched(classifier("sst2", "the mood of short phrases", "accuracy"), 2, 4, 8),
     *batched(classifier("rotten-tomatoes", "film reviews", "accuracy"), 2, 4, 8),
 )

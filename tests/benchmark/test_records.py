@@ -46,7 +46,9 @@ def test_a_record_survives_the_disk(tmp_path: Path) -> None:
         {"schema_version": 2},
     ],
 )
-def test_anything_off_is_refused_with_the_file_name(tmp_path: Path, change: dict[str, object]) -> None:
+def test_anything_off_is_refused_with_the_file_name(
+    tmp_path: Path, change: dict[str, object]
+) -> None:
     path = tmp_path / "x.json"
     content = json.loads(sample().model_dump_json()) | change
     path.write_text(json.dumps(content))
@@ -61,7 +63,9 @@ def test_a_cut_file_is_refused(tmp_path: Path) -> None:
         records.read(path, Record)
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "x.json"
     records.write_atomically(path, "old")
 

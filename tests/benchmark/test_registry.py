@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,14 +11,6 @@ from benchmark import registry
 from benchmark.errors import UserError
 from benchmark.planning import split_parameters
 from tests.conftest import ROOT, Command
-
-PLUGINS = Path(__file__).parent / "plugins"
-
-
-@pytest.fixture(scope="session")
-def plugins(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The odd submissions, outside the tests folder, which no worker may read."""
-    return shutil.copytree(PLUGINS, tmp_path_factory.mktemp("plugins") / "odd")
 
 
 def test_broken_plugins_are_named_and_the_others_listed(plugins: Path, leakboard: Command) -> None:
@@ -46,7 +37,13 @@ def entry() -> registry.Entry:
     rules = {
         "ratio": {"default": 0.9, "meaning": "", "low": 0.0, "high": 1.0, "choices": []},
         "steps": {"default": 10, "meaning": "", "low": 1, "high": None, "choices": []},
-        "loss": {"default": "l2", "meaning": "", "low": None, "high": None, "choices": ["l2", "l1"]},
+        "loss": {
+            "default": "l2",
+            "meaning": "",
+            "low": None,
+            "high": None,
+            "choices": ["l2", "l1"],
+        },
         "prior": {"default": True, "meaning": "", "low": None, "high": None, "choices": []},
     }
     return registry.Entry("attack", "x", "", "", "", "", False, rules)

@@ -40,7 +40,9 @@ class Naughty(Attack):
         time.sleep(3600)
 
     def do_fork(self, observation):
-        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], start_new_session=True)
+        subprocess.Popen(
+            [sys.executable, "-c", "import time; time.sleep(3600)"], start_new_session=True
+        )
         time.sleep(3600)
 
     def do_memory(self, observation):

@@ -9,8 +9,9 @@ import socket
 import sys
 from pathlib import Path
 
-from benchmark.spec import Attack, Recovery
+from benchmark.spec import Attack, Parameter, Recovery
 
+DULL = ("/usr", "/proc", "/sys", "/opt", "/dev", "/lib", "/bin", "/sbin", "/lib64")
 SECRETS = ("truth", "corpora", "results", "drafts", "leaderboard", ".jsonl", ".git", "tests")
 
 
@@ -45,12 +46,14 @@ def attributes(root, depth=4):
 def walk(base, limit=20000):
     """Names and small contents of everything below a folder that looks like a secret."""
     names, contents = [], []
-    for folder, _, files in os.walk(base):
+    for folder, below, files in os.walk(base):
+        below[:] = [name for name in below if os.path.join(folder, name) not in DULL]
+        below[:] = [name for name in below if name not in ("site-packages", "lib")]
         for file in files:
             path = os.path.join(folder, file)
             if len(names) >= limit:
                 return names, contents
-            if any(secret in path for secret in SECRETS) and "site-packages" not in path:
+            if any(secret in path for secret in SECRETS):
                 names.append(path)
                 with contextlib.suppress(OSError):
                     contents.append(Path(path).read_bytes()[:200000].decode("utf-8", "replace"))
@@ -66,21 +69,13 @@ def other_processes():
     return found
 
 
-def network():
-    for family, address in (
-        (socket.AF_INET, ("127.0.0.1", int(os.environ.get("NOPE", "9")))),
-        (socket.AF_INET, ("192.0.2.1", 80)),
-    ):
-        try:
-            with socket.socket(family, socket.SOCK_STREAM) as connection:
-                connection.settimeout(2)
-                connection.connect(address)
-                return "connected"
-        except ConnectionRefusedError:
-            return "reached this machine"
-        except OSError:
-            continue
-    return "none"
+def network(port):
+    """Whether a server that listens outside the fence can be reached."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=3):
+            return "connected"
+    except OSError as error:
+        return f"none: {type(error).__name__}"
 
 
 def try_import(name):
@@ -93,16 +88,14 @@ def try_import(name):
 
 class Spy(Attack):
     name = "spy"
+    parameters = {"port": Parameter(9, "where somebody listens outside the fence")}
     summary = "Reads every attribute it can reach, walks the disk, opens a socket."
 
     def recover(self, observation):
-        home = Path(__file__).resolve()
-        places = ["/", os.getcwd(), str(home.parents[2])] if observation.seed >= 0 else []
-        names, contents = [], []
-        for place in places:
-            more = walk(place)
-            names += more[0]
-            contents += more[1]
+        if getattr(self, "has_looked", False):
+            return Recovery(token_types=frozenset({5}))
+        self.has_looked = True
+        names, contents = walk("/")
         report = {
             "environment": dict(os.environ),
             "arguments": sys.argv,
@@ -111,7 +104,7 @@ class Spy(Attack):
             "files": names,
             "contents": contents,
             "processes": other_processes(),
-            "network": network(),
+            "network": network(self.settings["port"]),
             "corpus": try_import("tasks.corpora.builtin"),
         }
         return Recovery(token_types=frozenset({5}), note=json.dumps(report))

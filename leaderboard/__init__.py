@@ -1,0 +1,1 @@
+"""The leaderboard: from records and scores to ranks and static pages."""

@@ -1,0 +1,145 @@
+"""What the pages say about tasks and submissions, as plain data.
+
+The leaderboard never imports `tasks` or `submissions`: whoever calls it hands over a catalogue,
+filled from the registry. Records may name things that the catalogue lacks; the site shows those
+too, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from benchmark.registry import Broken, Entry, Kind
+from benchmark.spec import Scalar, Suite, Task
+
+
+@dataclass(frozen=True)
+class SuiteRow:
+    """A suite's name and its sentence."""
+
+    name: str
+    summary: str
+
+
+@dataclass(frozen=True)
+class TaskRow:
+    """The definition of a task, as its page shows it."""
+
+    name: str
+    family: str
+    summary: str
+    version: int = 1
+    batch_size: int = 1
+    batch_tokens: int | None = None
+    snapshots: int = 0
+    model: str = ""
+    corpus: str = ""
+    checkpoint: str = ""
+    mode: str = ""
+    precision: str = ""
+    tied: bool = False
+    grants: tuple[str, ...] = ()
+    papers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ParameterRow:
+    """One setting of a submission."""
+
+    name: str
+    default: Scalar
+    meaning: str
+
+
+@dataclass(frozen=True)
+class SubmissionRow:
+    """An attack's or a defense's metadata."""
+
+    kind: Kind
+    name: str
+    summary: str
+    paper: str = ""
+    parameters: tuple[ParameterRow, ...] = ()
+    observes: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    digest: str = ""
+    """Digest of the submission's source."""
+
+
+@dataclass(frozen=True)
+class BrokenRow:
+    """A plug-in that did not load."""
+
+    file: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Everything the registry knows that a reader wants to see."""
+
+    suites: tuple[SuiteRow, ...] = ()
+    tasks: tuple[TaskRow, ...] = ()
+    submissions: tuple[SubmissionRow, ...] = ()
+    broken: tuple[BrokenRow, ...] = ()
+
+    def task(self, name: str) -> TaskRow | None:
+        """The task of that name, if the catalogue has it."""
+        return next((row for row in self.tasks if row.name == name), None)
+
+    def submission(self, kind: Kind, name: str) -> SubmissionRow | None:
+        """The attack or defense of that name, if the catalogue has it."""
+        return next((r for r in self.submissions if (r.kind, r.name) == (kind, name)), None)
+
+
+def from_registry(
+    suites: Iterable[Suite], entries: Iterable[Entry], broken: Iterable[Broken]
+) -> Catalogue:
+    """The catalogue of what the registry found; a task in several suites is listed once."""
+    suites = tuple(suites)
+    tasks = {task.name: task for suite in suites for task in suite.tasks}
+    return Catalogue(
+        suites=tuple(SuiteRow(suite.name, suite.summary) for suite in suites),
+        tasks=tuple(task_row(task) for task in tasks.values()),
+        submissions=tuple(submission_row(entry) for entry in entries),
+        broken=tuple(BrokenRow(item.where, item.reason) for item in broken),
+    )
+
+
+def task_row(task: Task) -> TaskRow:
+    """What the leaderboard shows of a task of the contract."""
+    return TaskRow(
+        name=task.name,
+        family=task.family,
+        summary=task.summary,
+        version=task.version,
+        batch_size=task.batch_size,
+        batch_tokens=task.batch_tokens,
+        snapshots=task.snapshots,
+        model=task.model,
+        corpus=task.corpus,
+        checkpoint=task.checkpoint,
+        mode=task.mode,
+        precision=task.precision,
+        tied=task.tied,
+        grants=tuple(sorted(task.grants)),
+        papers=task.papers,
+    )
+
+
+def submission_row(entry: Entry) -> SubmissionRow:
+    """What the leaderboard shows of a submission that the registry found."""
+    return SubmissionRow(
+        kind=entry.kind,
+        name=entry.name,
+        summary=entry.summary,
+        paper=entry.paper,
+        parameters=tuple(
+            ParameterRow(name, parameter["default"], parameter["meaning"])
+            for name, parameter in entry.parameters.items()
+        ),
+        observes=tuple(sorted(entry.observes)),
+        needs=tuple(sorted(entry.needs)),
+        digest=entry.digest,
+    )

@@ -1,0 +1,1 @@
+"""Where the observed models and the priors come from, and how they are opened."""

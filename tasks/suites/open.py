@@ -1,0 +1,101 @@
+"""The `open` suite: real corpora and real pretrained weights, without a model hub.
+
+`make open` installs the weights; the corpora are files in the folder that LEAKBOARD_DATA names.
+Lengths follow the papers. LAMP draws training sentences of any length: the middle half of CoLA has
+5 to 9 words, of SST-2 3 to 13 and of Rotten Tomatoes 14 to 27, and a limit of 64 tokens keeps all
+but a handful. FILM's search ends at 40 tokens, to which the two that bound a sentence are added.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from benchmark.spec import Knowledge, Pairing, Suite, Task
+from tasks.suites.mini import FILM, LAMP, batched
+
+PUBLIC = frozenset({Knowledge.PUBLIC_TEXT, Knowledge.PRIOR, Knowledge.NOISE_SCALE})
+GIVEN_LABELS = PUBLIC | {Knowledge.LABELS, Knowledge.LENGTHS}
+
+CLASSIFIER = Task(
+    name="open/classifier",
+    family="classification",
+    summary="",
+    corpus="",
+    model="package:minilm",
+    objective="classification",
+    snapshots=10,
+    grants=GIVEN_LABELS,
+    prior="package:smollm2",
+    checkpoint=(
+        "all-MiniLM-L6-v2 (6 layers, width 384, uncased) as published for sentence similarity; "
+        "pooler as published, classification head fresh"
+    ),
+    head="fresh",
+    head_seed=0,
+    labels=2,
+    mode="eval",
+    precision="float32",
+    min_tokens=4,
+    max_tokens=64,
+    papers=(LAMP,),
+)
+"""What the classification tasks share: LAMP's setting, a model at the start of fine-tuning."""
+
+LANGUAGE_MODEL = Task(
+    name="open/language-model",
+    family="language-modeling",
+    summary="",
+    corpus="",
+    model="package:smollm2",
+    objective="causal-lm",
+    snapshots=10,
+    grants=PUBLIC,
+    prior="self",
+    checkpoint=(
+        "SmolLM2-135M-Instruct (30 layers, width 576, rotary positions, tied embeddings) as "
+        "published in 4 bits, expanded to float32; not tuned on the corpus"
+    ),
+    mode="eval",
+    precision="float32",
+    tied=True,
+    min_tokens=8,
+    max_tokens=42,
+    utility=("perplexity",),
+    papers=(FILM,),
+)
+"""What the language-modeling tasks share: FILM's setting on a modern decoder."""
+
+
+def classifier(name: str, words: str, metric: str) -> Task:
+    """MiniLM learns to judge the sentences of a corpus."""
+    return replace(
+        CLASSIFIER,
+        name=f"open/{name}",
+        summary=f"MiniLM learns to judge {words}.",
+        corpus=f"data:{name}",
+        utility=(metric,),
+    )
+
+
+def language_model(name: str, words: str) -> Task:
+    """SmolLM2 goes on learning from the sentences of a corpus."""
+    return replace(
+        LANGUAGE_MODEL,
+        name=f"open/{name}",
+        summary=f"SmolLM2 goes on learning from {words}.",
+        corpus=f"data:{name}",
+    )
+
+
+SUITE = Suite(
+    name="open",
+    summary="Real corpora and published weights that install as packages: CPU hours, not a GPU.",
+    tasks=(
+        *batched(classifier("cola", "whether a sentence is acceptable", "mcc"), 2, 4, 8),
+        *batched(classifier("sst2", "the mood of phrases from film reviews", "accuracy"), 2, 4, 8),
+        *batched(classifier("rotten-tomatoes", "film reviews", "accuracy"), 2, 4, 8),
+        *batched(language_model("wikitext", "encyclopedia sentences"), 4, 16),
+        *batched(language_model("enron", "business e-mail"), 4, 16),
+    ),
+    plan=(Pairing("*", "random"), Pairing("*", "prior_only"), Pairing("*", "bag_of_words")),
+)

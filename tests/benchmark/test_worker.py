@@ -1,0 +1,112 @@
+"""Whatever a submission does, its cell becomes a record and the run goes on."""
+
+from __future__ import annotations
+
+import psutil
+import pytest
+
+from benchmark.records import Record, Status
+from tests.benchmark.conftest import RunCells
+
+
+def only(records: list[Record]) -> Record:
+    assert len(records) == 1
+    return records[0]
+
+
+@pytest.mark.parametrize(
+    ("way", "status", "words"),
+    [
+        ("raise", Status.ERROR, "RuntimeError: on <script>purpose</script>"),
+        ("exit", Status.ERROR, "exit code"),
+        ("crash", Status.ERROR, "SIGSEGV"),
+        ("type", Status.INVALID, "returned list instead of a Recovery"),
+        ("nan", Status.INVALID, "whole numbers"),
+        ("wrong", Status.INVALID, "whole numbers"),
+        ("range", Status.INVALID, "outside the vocabulary"),
+    ],
+)
+def test_failures_become_records(run_cells: RunCells, way: str, status: Status, words: str) -> None:
+    record = only(run_cells(f"naughty[way={way}]"))
+    assert record.status is status
+    assert words in record.reason
+    assert len(record.snapshots) == 8
+    assert all(result.status is status for result in record.snapshots)
+
+
+@pytest.mark.parametrize("way", ["hang", "fork"])
+def test_a_hang_is_ended_with_everything_it_started(run_cells: RunCells, way: str) -> None:
+    before = {p.pid for p in psutil.process_iter() if "time.sleep(3600)" in _command(p)}
+    record = only(run_cells(f"naughty[way={way}]", time_limit=4))
+    assert record.status is Status.TIMEOUT
+    assert "stopped after 4 s" in record.reason
+    after = {p.pid for p in psutil.process_iter() if "time.sleep(3600)" in _command(p)}
+    assert after <= before
+
+
+def _command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+def test_too_much_memory_is_noticed(run_cells: RunCells) -> None:
+    record = only(run_cells("naughty[way=memory]", memory_limit_mb=1500))
+    assert record.status is Status.OUT_OF_MEMORY
+    assert "of 1500 MiB" in record.reason
+
+
+def test_a_lost_server_is_one_failed_cell(run_cells: RunCells) -> None:
+    record = only(run_cells("naughty[way=kill-server]"))
+    assert record.status is Status.ERROR
+    assert "the worker was lost" in record.reason
+    assert only(run_cells("random")).status is Status.OK
+
+
+def test_a_forged_end_and_floods_of_output_change_nothing(run_cells: RunCells) -> None:
+    for way in ("forge", "flood"):
+        record = only(run_cells(f"naughty[way={way}]"))
+        assert record.status is Status.OK, record.reason
+        assert all(result.sentences == [[5]] for result in record.snapshots)
+
+
+def test_one_failed_snapshot_is_kept_and_counted(run_cells: RunCells) -> None:
+    record = only(run_cells("naughty[way=second]"))
+    assert record.status is Status.ERROR
+    assert record.reason == "1 of 8 snapshots failed: ValueError: only the second"
+    assert [r.status for r in record.snapshots].count(Status.OK) == 7
+
+
+def test_timing_and_memory_are_real_numbers(run_cells: RunCells) -> None:
+    record = only(run_cells("prior_only"))
+    assert record.status is Status.OK, record.reason
+    assert all(r.seconds is not None and r.seconds > 0 for r in record.snapshots)
+    assert record.prepare_seconds is not None
+    assert record.peak_mb is not None
+    assert record.peak_mb > 50
+    assert record.provenance.threads == 1
+    assert record.provenance.sandbox in ("bubblewrap", "landlock", "audit-hook")
+
+
+def test_the_same_seed_gives_the_same_recoveries(run_cells: RunCells, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    first = only(run_cells("prior_only", results=tmp_path / "1"))
+    second = only(run_cells("prior_only", results=tmp_path / "2"))
+    assert [r.sentences for r in first.snapshots] == [r.sentences for r in second.snapshots]
+    assert len({tuple(map(tuple, r.sentences)) for r in first.snapshots}) > 1
+
+
+def test_what_a_defense_does_not_share_is_unsupported(run_cells: RunCells) -> None:
+    record = only(run_cells("bag_of_words", defense="frozen"))
+    assert record.status is Status.UNSUPPORTED
+    assert record.reason == (
+        "bag_of_words reads the word-embedding gradient, which frozen does not share"
+    )
+    assert only(run_cells("random", defense="frozen")).status is Status.OK
+
+
+def test_a_defense_that_sends_nan_fails_its_cells(run_cells: RunCells) -> None:
+    record = only(run_cells("random", defense="poison"))
+    assert record.status is Status.ERROR
+    assert "the defense failed" in record.reason
+    assert "NaN or infinite" in record.reason

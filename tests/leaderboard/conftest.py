@@ -1,0 +1,25 @@
+"""A realistic results directory for the tests of the leaderboard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from leaderboard.site import render
+from tests.leaderboard.samples import sample_catalogue, write_sample_results
+
+
+@pytest.fixture(scope="session")
+def sample_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Records and scores of several tasks, attacks, defenses and kinds of failure."""
+    results = tmp_path_factory.mktemp("results")
+    write_sample_results(results)
+    return results
+
+
+@pytest.fixture(scope="session")
+def sample_site(sample_results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site drawn from the sample results: its root folder."""
+    out = tmp_path_factory.mktemp("sites") / "site"
+    return render(sample_results, out, sample_catalogue()).parent

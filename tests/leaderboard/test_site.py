@@ -1,0 +1,234 @@
+"""The pages: complete, escaped, self-contained and the same on every render."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from benchmark.errors import UserError
+from benchmark.metrics.table import METRICS
+from benchmark.records import Example, Status
+from benchmark.registry import Broken, Entry
+from benchmark.spec import Suite, Task
+from leaderboard.catalogue import Catalogue, SubmissionRow, TaskRow
+from leaderboard.site import render, render_all
+from tests.leaderboard.samples import (
+    HOSTILE,
+    TASKS,
+    make_record,
+    make_score,
+    make_snapshots,
+    sample_catalogue,
+    store,
+)
+
+
+class Tags(HTMLParser):
+    """Collects the start tags of a page with their attributes."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page.read_text("utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Called by the parser."""
+        self.found.append((tag, dict(attrs)))
+
+
+def pages(site: Path) -> list[Path]:
+    """All pages of a site."""
+    return sorted(site.rglob("*.html"))
+
+
+def contents(site: Path) -> dict[str, bytes]:
+    """All files of a site by relative path."""
+    return {str(p.relative_to(site)): p.read_bytes() for p in site.rglob("*") if p.is_file()}
+
+
+def draw(tmp_path: Path, catalogue: Catalogue | None = None) -> Path:
+    """A site from the results in `tmp_path / "results"`: its root folder."""
+    out = tmp_path / "site"
+    return render(tmp_path / "results", out, catalogue or Catalogue()).parent
+
+
+def test_every_task_and_submission_has_a_page(sample_site: Path) -> None:
+    catalogue = sample_catalogue()
+    tasks = list((sample_site / "tasks").iterdir())
+    submissions = list((sample_site / "submissions").iterdir())
+    assert len(tasks) == len(catalogue.tasks)
+    assert len(submissions) == len(catalogue.submissions) + 1  # the attack that only records name
+    assert (sample_site / "index.html").is_file()
+
+
+def test_the_metrics_page_has_the_whole_table(sample_site: Path) -> None:
+    text = (sample_site / "metrics.html").read_text("utf-8")
+    assert all(f'id="{name}"' in text for name in METRICS)
+
+
+def test_links_lead_to_pages_of_the_site(sample_site: Path) -> None:
+    for page in pages(sample_site):
+        for _, attributes in Tags(page).found:
+            link = attributes.get("href")
+            if link and link != "data:,":
+                assert (page.parent / unquote(link.split("#")[0] or page.name)).is_file(), link
+
+
+def test_nothing_is_loaded_from_elsewhere(sample_site: Path) -> None:
+    remote = re.compile(r"(?:(?:src|href|action|poster)\s*=|url\(|@import)\s*[\"']?\s*(?:\w+:)?//")
+    for page in pages(sample_site):
+        assert not remote.search(page.read_text("utf-8")), page
+        tags = Tags(page).found
+        assert ("script", {}) in tags
+        assert not [tag for tag, attributes in tags if tag in {"img", "iframe", "object"}]
+        assert not [attributes for _, attributes in tags if "src" in attributes]
+
+
+def test_only_the_own_script_may_run(sample_site: Path) -> None:
+    for page in pages(sample_site):
+        tags = Tags(page).found
+        policy = next(a["content"] for t, a in tags if t == "meta" and "http-equiv" in a)
+        assert policy is not None
+        assert policy.startswith("default-src 'none'")
+        assert "unsafe" not in policy
+        assert [tag for tag, _ in tags].count("script") == 1
+        assert not [name for _, a in tags for name in a if name.startswith("on") or name == "style"]
+
+
+def test_tables_are_labelled(sample_site: Path) -> None:
+    for page in pages(sample_site):
+        tags = Tags(page).found
+        names = [tag for tag, _ in tags]
+        assert names.count("caption") == names.count("table")
+        assert all("scope" in attributes for tag, attributes in tags if tag == "th")
+
+
+def test_untrusted_words_are_text(tmp_path: Path) -> None:
+    snapshots = make_snapshots(failed=1, reason=HOSTILE)
+    example = Example(index=0, truth=f"{HOSTILE} secret", recovered=f"{HOSTILE} {HOSTILE}")
+    record = make_record(
+        f"mini/{HOSTILE}",
+        HOSTILE,
+        HOSTILE,
+        attack_parameters={HOSTILE: HOSTILE},
+        snapshots=snapshots,
+    )
+    store(
+        tmp_path / "results", record, make_score({"rougeL": [0.5] * 8, HOSTILE: [1.0]}, [example])
+    )
+    catalogue = Catalogue(
+        tasks=(TaskRow(f"mini/{HOSTILE}", HOSTILE, HOSTILE, grants=(HOSTILE,), papers=(HOSTILE,)),),
+        submissions=(SubmissionRow("attack", HOSTILE, HOSTILE, HOSTILE, needs=(HOSTILE,)),),
+    )
+    site = draw(tmp_path, catalogue)
+    for page in pages(site):
+        text = page.read_text("utf-8")
+        assert HOSTILE not in text
+        assert text.count("<script") == 1
+    assert len(pages(site)) == 5
+    assert "&lt;script&gt;alert" in (site / "index.html").read_text("utf-8")
+
+
+def test_a_second_render_is_identical(
+    sample_results: Path, sample_site: Path, tmp_path: Path
+) -> None:
+    again = render(sample_results, tmp_path / "again", sample_catalogue()).parent
+    assert contents(again) == contents(sample_site)
+    render(sample_results, tmp_path / "again", sample_catalogue())
+    assert contents(again) == contents(sample_site)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["again"]
+
+
+def test_cells_without_a_number_keep_their_reason(sample_site: Path) -> None:
+    index = (sample_site / "index.html").read_text("utf-8")
+    assert "more than 300 s for one snapshot" in index
+    assert "2 of 8 failed" in index
+    task = (sample_site / "tasks" / "mini.iwslt-t100.html").read_text("utf-8")
+    assert "more than 4096 MB" in task
+    assert "out-of-memory" in task
+    attack = (sample_site / "submissions" / "attack-film.html").read_text("utf-8")
+    assert "2 × error: diverged" in attack
+    assert "word-embedding is not shared" in attack
+
+
+def test_broken_plugins_are_listed(sample_site: Path) -> None:
+    assert "submissions/attacks/broken.py" in (sample_site / "index.html").read_text("utf-8")
+
+
+def test_unscored_results_are_listed(tmp_path: Path) -> None:
+    store(tmp_path / "results", make_record())
+    site = draw(tmp_path)
+    assert "not scored yet" in (site / "index.html").read_text("utf-8")
+    assert "not scored yet" in (site / "tasks" / "mini.cola-b1.html").read_text("utf-8")
+
+
+def test_records_may_name_what_the_catalogue_lacks(tmp_path: Path) -> None:
+    store(tmp_path / "results", make_record("old/gone", "lost", "forgotten"), make_score())
+    site = draw(tmp_path)
+    for page in ("tasks/old.gone", "submissions/attack-lost", "submissions/defense-forgotten"):
+        assert "not in the catalogue" in (site / f"{page}.html").read_text("utf-8")
+
+
+def test_a_superseded_version_is_marked_and_left_out_of_the_overview(tmp_path: Path) -> None:
+    store(tmp_path / "results", make_record(attack="elder", version=1), make_score())
+    catalogue = Catalogue(tasks=(TaskRow("mini/cola-b1", "classification", "", version=2),))
+    site = draw(tmp_path, catalogue)
+    assert "superseded" in (site / "tasks" / "mini.cola-b1.html").read_text("utf-8")
+    assert 'class="matrix' not in (site / "index.html").read_text("utf-8")
+
+
+def test_no_results_make_a_site_too(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    site = draw(tmp_path, sample_catalogue())
+    assert "no results yet" in (site / "index.html").read_text("utf-8")
+    assert len(list((site / "tasks").iterdir())) == len(TASKS) + 1
+
+
+def test_a_corrupt_record_leaves_the_former_site(tmp_path: Path) -> None:
+    path = store(tmp_path / "results", make_record(), make_score())
+    site = draw(tmp_path)
+    before = contents(site)
+    path.write_text("{")
+    with pytest.raises(UserError, match="lamp"):
+        draw(tmp_path)
+    assert contents(site) == before
+
+
+def test_statuses_of_a_site_without_numbers(tmp_path: Path) -> None:
+    record = make_record(status=Status.INVALID, reason="ids outside the vocabulary")
+    store(tmp_path / "results", record, make_score({"rougeL": [0.0]}))
+    index = (draw(tmp_path) / "index.html").read_text("utf-8")
+    assert "ids outside the vocabulary" in index
+    assert ">invalid<" in index
+
+
+def test_the_registry_fills_the_catalogue(tmp_path: Path) -> None:
+    task = Task("mini/x", "classification", "x", "builtin:x", "builtin:y", "classification")
+    parameter = {"default": 3, "meaning": "how often", "low": None, "high": None, "choices": ()}
+    entry = Entry(
+        kind="attack",
+        name="guess",
+        reference="guess.py",
+        digest="00ff",
+        summary="Guesses.",
+        paper="",
+        allow_tf32=False,
+        parameters={"tries": parameter},
+        observes=["output"],
+    )
+    store(tmp_path / "results", make_record("mini/x", "guess"), make_score())
+    index = render_all(
+        tmp_path / "results",
+        tmp_path / "site",
+        suites=[Suite("mini", "Small.", (task,)), Suite("again", "Twice.", (task,))],
+        entries=[entry],
+        broken=[Broken("attack", "bad.py", "SyntaxError")],
+    )
+    assert "bad.py" in index.read_text("utf-8")
+    assert "builtin:y" in (index.parent / "tasks" / "mini.x.html").read_text("utf-8")
+    page = (index.parent / "submissions" / "attack-guess.html").read_text("utf-8")
+    assert all(word in page for word in ("tries", "how often", "output", "00ff"))
