@@ -9,7 +9,7 @@ attack's process.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -152,6 +152,10 @@ class Update:
     tensors: Mapping[str, Tensor]
     kind: Literal["gradient", "difference"] = "gradient"
     """`gradient` of the batch loss, or the weight `difference` after several local steps."""
+    local_steps: int = 1
+    """Steps of gradient descent behind a `difference`."""
+    learning_rate: float = 1.0
+    """Learning rate of those steps."""
     noise_scale: float | None = None
     """Standard deviation of noise that the defense added to each entry, if it added any."""
     epsilon: float | None = None
@@ -236,6 +240,10 @@ class Observation:
     """Class of each sample, where `Knowledge.LABELS` is granted."""
     lengths: tuple[int, ...] | None = None
     """Tokens of each sample with special tokens, where `Knowledge.LENGTHS` is granted."""
+    report: Callable[[int, int, float], None] = lambda step, steps, loss: None
+    """Tells the harness how far a recovery is: step, steps in all, current loss."""
+    seconds_left: Callable[[], float] = lambda: float("inf")
+    """Time until the harness ends the cell; a long search returns its best state before that."""
 
     def gradient(self, role: Role) -> Tensor | None:
         """The observed tensor of a role, or None where the model lacks it or it is not shared."""
@@ -354,6 +362,14 @@ class Attack(Submission):
     @abstractmethod
     def recover(self, observation: Observation) -> Recovery:
         """Read one update. This call is what the leaderboard times."""
+
+    def recover_many(self, observations: Sequence[Observation]) -> Sequence[Recovery]:
+        """Read several updates of one task; override where doing so jointly is faster.
+
+        Each answer must equal the one that `recover` gives alone. The record then says that its
+        seconds are a share of a joint run.
+        """
+        return [self.recover(observation) for observation in observations]
 
 
 class Defense(Submission):

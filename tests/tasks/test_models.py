@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,8 +22,19 @@ from tasks.models.train import RECIPES
 from tasks.models.training.measure import perplexity
 from tasks.objectives import OBJECTIVES
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 OBJECTIVE = {"gpt2": "causal-lm", "prior": "causal-lm", "marian": "translation"}
 BODIES = frozenset({"bert-pretrained", "distilbert", "bilstm"})
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Tiny matrices gain nothing from more threads, and lose much where cores are shared."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(autouse=True)
@@ -220,11 +232,10 @@ def test_heads_depend_on_their_seed_alone(
     assert first.stat().st_mtime_ns == written, "it is reused, not written again"
 
     torch.manual_seed(99)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(2)
     monkeypatch.setenv("LEAKBOARD_CACHE", str(tmp_path))
     again = materialise(wanted)
-    torch.set_num_threads(threads)
+    torch.set_num_threads(1)
     assert again != first
     assert model_digest(again) == digest
     assert head_of(first).shape[0] == 4

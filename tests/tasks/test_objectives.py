@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -28,8 +29,19 @@ from tasks.models.loading import freeze_to_buffers, open_tokenizer
 from tasks.models.references import WEIGHTS
 from tasks.objectives import IGNORED, OBJECTIVES, pad
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 VOCABULARY, WIDTH = 50, 16
 LENGTHS = (7, 3, 5)
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Tiny matrices gain nothing from more threads, and lose much where cores are shared."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 def build(kind: str) -> tuple[PreTrainedModel, str]:
