@@ -177,6 +177,8 @@ class SnapshotSet:
             digest=self.digest(index, self.read_truth(index).batch_digest),
             file_sha256=file_digest(made),
             update_kind=update["update_kind"],
+            local_steps=update["local_steps"],
+            learning_rate=update["learning_rate"],
             noise_scale=update["noise_scale"],
             epsilon=update["epsilon"],
             bytes_up=update["bytes_up"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ from benchmark.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
     from benchmark.engines.local import LocalEngine
+    from benchmark.planning import Cell
     from benchmark.registry import Catalogue
 
 app = typer.Typer(
@@ -42,7 +44,7 @@ def list_(
 ) -> None:
     """List what there is to run."""
     from benchmark import listing
-    from benchmark.display import table
+    from benchmark.display import count, table
 
     if what not in listing.KINDS:
         raise unknown_name("list", what, listing.KINDS)
@@ -51,7 +53,7 @@ def list_(
         extra = [vars(item) for item in broken]
         print(json.dumps({what: rows, "broken": extra} if broken else {what: rows}, indent=1))
         return
-    table(f"{len(rows)} {what}", rows, columns)
+    table(count(len(rows), what.removesuffix("s")), rows, columns)
     for item in broken:
         print(f"broken {item.kind} {item.where}: {item.reason}", file=sys.stderr)
 
@@ -73,7 +75,7 @@ def run(
 ) -> None:
     """Run the cells that are not there yet; every cell becomes a record."""
     from benchmark import planning
-    from benchmark.display import RunDisplay, duration
+    from benchmark.display import RunDisplay
     from benchmark.runner import Run
 
     choice = planning.Selection(suite, task, attack, defense, seed, force)
@@ -82,16 +84,14 @@ def run(
         cells = planning.plan(choice, attacks, defenses, results)
         open_cells = [cell for cell in cells if not cell.cached]
         expected = sum(c.expected_seconds for c in open_cells) / len(engine.devices)
-        print(
-            f"{len(cells)} cells, {len(cells) - len(open_cells)} cached, {len(open_cells)} to run"
-            + (f", expected time {duration(expected)}" if open_cells else "")
-        )
+        print(_plan_line(cells, open_cells, expected))
         if dry_run:
             for cell in cells:
                 print(f"{'cached' if cell.cached else 'to run'}  {cell.label}")
             return
         limit = memory_limit * 1024 or _most_memory_mb() / len(engine.devices)
         with RunDisplay(open_cells) as display:
+            engine.progress = display.advanced
             work = Run(engine, display, time_limit, limit, engine.devices[0])
             done = work.run(open_cells)
     failed = [r for r in done if r.status not in ("ok", "unsupported")]
@@ -137,7 +137,7 @@ def site(
 def show(results: Results = RESULTS, as_json: Json = False) -> None:
     """Show the results as rows."""
     from benchmark import scores
-    from benchmark.display import table
+    from benchmark.display import count, table
 
     _need_folder(results)
     rows = scores.rows(results)
@@ -149,7 +149,7 @@ def show(results: Results = RESULTS, as_json: Json = False) -> None:
         metrics: Any = row["metrics"]
         flat.append(row | {name: f"{value['mean']:.3f}" for name, value in metrics.items()})
     columns = ["task", "attack", "defense", "status", "rougeL", "type_f1", "seconds", "reason"]
-    table(f"{len(rows)} cells", flat, columns)
+    table(count(len(rows), "cell"), flat, columns)
 
 
 @app.command()
@@ -184,13 +184,13 @@ def build_snapshots(
 def list_snapshots(as_json: Json = False) -> None:
     """List the stored snapshots."""
     from benchmark import upkeep
-    from benchmark.display import table
+    from benchmark.display import count, table
 
     rows = upkeep.stored()
     if as_json:
         print(json.dumps(rows, indent=1))
         return
-    table(f"{len(rows)} sets of snapshots", rows, ["task", "defense", "seed", "snapshots", "mb"])
+    table(count(len(rows), "snapshot set"), rows, ["task", "defense", "seed", "snapshots", "mb"])
 
 
 @snapshots_app.command("verify")
@@ -219,6 +219,15 @@ def verify_snapshots(
 
 
 # ------------------------------------------------------------------------------------- machinery
+
+
+def _plan_line(cells: Sequence[Cell], open_cells: Sequence[Cell], expected: float) -> str:
+    """What a run is about to do, in one line."""
+    from benchmark.display import count, duration
+
+    cached = f"{len(cells) - len(open_cells)} cached, {len(open_cells)} to run"
+    when = f", expected time {duration(expected)}" if open_cells else ""
+    return f"{count(len(cells), 'cell')}: {cached}{when}"
 
 
 def _engine(jobs: int, device: str) -> LocalEngine:

@@ -6,12 +6,14 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from benchmark.jobs import Job
 from benchmark.planning import Cell
 from benchmark.records import Record, Status
 
@@ -56,6 +58,14 @@ class RunDisplay:
         if self.progress.disable:
             print(f"built {label}", flush=True)
 
+    def advanced(self, job: Job, event: dict[str, Any]) -> None:
+        """An attack said how far it is; plain output leaves this out."""
+        words = f"{job.label} · step {event.get('step')}/{event.get('steps')}"
+        loss = event.get("loss")
+        if isinstance(loss, float):
+            words += f" · loss {loss:.4g}"
+        self.progress.update(self.bar, description=escape(words))
+
     def ended(self, cell: Cell, record: Record) -> None:
         """A cell has its record."""
         self.done += 1
@@ -76,6 +86,11 @@ class RunDisplay:
         if gone <= 0 or self.left <= 0:
             return ""
         return f"{duration((time.monotonic() - self.started) / gone * self.left)} left"
+
+
+def count(number: int, noun: str) -> str:
+    """`1 cell`, `2 cells`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def duration(seconds: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -99,27 +99,43 @@ def plan(
 ) -> list[Cell]:
     """All cells of a selection, in the suite's order, each once."""
     suite = registry.suite(selection.suite)
-    pairings: Iterable[Pairing] = suite.plan
-    if selection.attack or selection.defense:
-        asked = Pairing("*", selection.attack or "*", selection.defense or "none")
-        pairings = (
-            [asked]
-            if selection.attack
-            else [Pairing(p.task, p.attack, asked.defense) for p in suite.plan]
-        )
     wanted = {task.name for task in choose_tasks(suite, selection.task or "*")}
-    loaded: dict[str, LoadedTask] = {}
+    pairs = [
+        (task, attack, defense)
+        for pairing in _pairings(suite, selection, attacks, defenses)
+        for task in choose_tasks(suite, pairing.task)
+        if task.name in wanted
+        for defense in choose(defenses, "defense", pairing.defense)
+        for attack in choose(attacks, "attack", pairing.attack)
+    ]  # every name is known to be right before anything is loaded
     cells: dict[Path, Cell] = {}
-    for pairing in pairings:
-        for task in choose_tasks(suite, pairing.task):
-            if task.name not in wanted:
-                continue
-            side = loaded.setdefault(task.name, registry.load_task(task))
-            for defense in choose(defenses, "defense", pairing.defense):
-                for attack in choose(attacks, "attack", pairing.attack):
-                    cell = _cell(selection, side, attack, defense, results)
-                    cells.setdefault(cell.path, cell)
+    for task, attack, defense in pairs:
+        cell = _cell(selection, registry.load_task(task), attack, defense, results)
+        cells.setdefault(cell.path, cell)
     return list(cells.values())
+
+
+def _pairings(
+    suite: Suite, selection: Selection, attacks: Catalogue, defenses: Catalogue
+) -> list[Pairing]:
+    """What was asked for; else the suite's own plan, less the lines whose plug-in is broken."""
+    if selection.attack:
+        return [Pairing("*", selection.attack, selection.defense or "none")]
+    usable = [
+        line
+        for line in suite.plan
+        if not _is_broken(attacks, line.attack) and not _is_broken(defenses, line.defense)
+    ]
+    if selection.defense:
+        return [Pairing(line.task, line.attack, selection.defense) for line in usable]
+    return usable
+
+
+def _is_broken(catalogue: Catalogue, pattern: str) -> bool:
+    """Whether a line of a plan names a plug-in that is there but cannot be loaded."""
+    name, _ = split_parameters(pattern)
+    here = name in catalogue.entries
+    return not here and any(Path(item.where).stem == name for item in catalogue.broken)
 
 
 def _cell(

@@ -58,6 +58,8 @@ class SnapshotResult(Strict):
     status: Status
     reason: str = ""
     seconds: Seconds | None = None
+    joint: bool = False
+    """Whether the seconds are an equal share of a joint run over several snapshots."""
     sentences: list[list[TokenId]] = []
     texts: list[str] = []
     """The sentences decoded without special tokens."""

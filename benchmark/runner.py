@@ -136,6 +136,8 @@ class Run:
             "file": f"snapshots/{sheet.index:03d}",
             "batch_size": len(truth.lengths),
             "update_kind": sheet.update_kind,
+            "local_steps": sheet.local_steps,
+            "learning_rate": sheet.learning_rate,
             "noise_scale": sheet.noise_scale if Knowledge.NOISE_SCALE in granted else None,
             "labels": truth.labels if Knowledge.LABELS in granted else None,
             "lengths": truth.lengths if Knowledge.LENGTHS in granted else None,

@@ -59,6 +59,8 @@ class Sheet(Strict):
     """Over token ids, model weights, task settings, defense and its parameters, seed and index."""
     file_sha256: str
     update_kind: Literal["gradient", "difference"]
+    local_steps: int
+    learning_rate: FiniteFloat
     noise_scale: FiniteFloat | None
     epsilon: FiniteFloat | None
     bytes_up: int

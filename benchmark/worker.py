@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import operator
+import time
+import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     import torch
 
 Say = Callable[..., None]
+REPORT_SECONDS = 0.5
 
 
 def warm_up() -> None:
@@ -41,8 +44,6 @@ def main(job: dict[str, Any], output: TextIO) -> int:
     except plugins.BrokenPlugin as error:
         say(event="broken", reason=str(error))
     except Exception as error:
-        import traceback
-
         traceback.print_exc()
         say(event="failed", status=_status(error), reason=_reason(error))
     return 0
@@ -78,6 +79,8 @@ def make_updates(job: dict[str, Any], say: Say) -> None:
             event="updated",
             index=item["index"],
             update_kind=update.kind,
+            local_steps=update.local_steps,
+            learning_rate=update.learning_rate,
             noise_scale=update.noise_scale,
             epsilon=update.epsilon,
             bytes_up=update.bytes_up,
@@ -94,7 +97,7 @@ def _check_update(update: Update) -> None:
 
 
 def recover_all(job: dict[str, Any], say: Say) -> None:
-    """Prepare the attack once, then recover each snapshot, each on its own clock."""
+    """Prepare the attack once, then recover the snapshots, jointly where the attack can."""
     import torch
 
     device = _device(job)
@@ -106,10 +109,43 @@ def recover_all(job: dict[str, Any], say: Say) -> None:
     with Stopwatch(device) as watch:
         attack.prepare(public)
     say(event="prepared", seconds=watch.seconds)
-    for item in job["snapshots"]:
-        item["file"] = Path(job["inbox"]) / item["file"]
-        say(event="recovered", index=item["index"], **_recover(attack, public, item, device))
+    left = Countdown(job["time_limit"])
+    answers = None
+    if type(attack).recover_many is not Attack.recover_many:
+        answers = _recover_jointly(attack, public, job, say, left)
+    for number, item in enumerate(job["snapshots"]):
+        observation = _observation(public, item, job, say, left)
+        answer = answers[number] if answers else _recover(attack, observation)
+        say(event="recovered", index=item["index"], **answer)
     say(event="done", peak_mb=process_peak_mb(), device_peak_mb=device_peak_mb(device))
+
+
+class Countdown:
+    """Seconds until an attack should hand over what it has, a little before it is ended."""
+
+    def __init__(self, limit: float) -> None:
+        self.end = time.monotonic() + limit * 0.95 - 1.0
+
+    def __call__(self) -> float:
+        return self.end - time.monotonic()
+
+
+def _recover_jointly(
+    attack: Attack, public: Public, job: dict[str, Any], say: Say, left: Countdown
+) -> list[dict[str, Any]] | None:
+    """All snapshots in one call, each charged an equal share; None where that call fails."""
+    observations = [_observation(public, item, job, say, left) for item in job["snapshots"]]
+    watch = Stopwatch(public.device)
+    try:
+        with watch:
+            recoveries = list(attack.recover_many(observations))
+        if len(recoveries) != len(observations):
+            raise ValueError(f"recover_many gave {len(recoveries)} of {len(observations)} answers")
+    except Exception:
+        traceback.print_exc()  # one by one, the snapshot that is to blame fails alone
+        return None
+    share = watch.seconds / len(recoveries)
+    return [{"seconds": share, "joint": True, **_answer(r, public)} for r in recoveries]
 
 
 def _public(job: dict[str, Any], device: torch.device) -> Public:
@@ -140,37 +176,58 @@ def _public(job: dict[str, Any], device: torch.device) -> Public:
     )
 
 
-def _recover(
-    attack: Attack, public: Public, item: dict[str, Any], device: torch.device
-) -> dict[str, Any]:
-    """One timed recovery; an exception here fails this snapshot, not the cell."""
-    import torch
+def _observation(
+    public: Public, item: dict[str, Any], job: dict[str, Any], say: Say, left: Countdown
+) -> Observation:
+    """One snapshot as the attack sees it."""
     from safetensors.torch import load_file
 
+    tensors = load_file(Path(job["inbox"]) / item["file"])
     update = Update(
-        tensors={n: t.to(device) for n, t in load_file(item["file"]).items()},
+        tensors={name: tensor.to(public.device) for name, tensor in tensors.items()},
         kind=item["update_kind"],
+        local_steps=item["local_steps"],
+        learning_rate=item["learning_rate"],
         noise_scale=item["noise_scale"],
     )
-    observation = Observation(
+    return Observation(
         public=public,
         update=update,
         batch_size=item["batch_size"],
         seed=item["seed"],
         labels=_tuple(item["labels"]),
         lengths=_tuple(item["lengths"]),
+        report=_reporter(say, item["index"]),
+        seconds_left=left,
     )
-    torch.manual_seed(item["seed"])
-    watch = Stopwatch(device)
+
+
+def _reporter(say: Say, index: int) -> Callable[[int, int, float], None]:
+    """Pass on how far a recovery is, a few times a second at most."""
+    last = 0.0
+
+    def report(step: int, steps: int, loss: float) -> None:
+        nonlocal last
+        if time.monotonic() - last > REPORT_SECONDS:
+            last = time.monotonic()
+            say(event="progress", index=index, step=int(step), steps=int(steps), loss=float(loss))
+
+    return report
+
+
+def _recover(attack: Attack, observation: Observation) -> dict[str, Any]:
+    """One timed recovery; an exception here fails this snapshot, not the cell."""
+    import torch
+
+    torch.manual_seed(observation.seed)
+    watch = Stopwatch(observation.public.device)
     try:
         with watch:
             recovery = attack.recover(observation)
     except Exception as error:
-        import traceback
-
         traceback.print_exc()
         return {"status": _status(error), "reason": _reason(error), "seconds": watch.seconds}
-    return {"seconds": watch.seconds, **_answer(recovery, public)}
+    return {"seconds": watch.seconds, **_answer(recovery, observation.public)}
 
 
 def _answer(recovery: Recovery, public: Public) -> dict[str, Any]:

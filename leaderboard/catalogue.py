@@ -32,6 +32,8 @@ class TaskRow:
     version: int = 1
     batch_size: int = 1
     batch_tokens: int | None = None
+    min_tokens: int = 0
+    max_tokens: int = 0
     snapshots: int = 0
     model: str = ""
     corpus: str = ""
@@ -39,6 +41,8 @@ class TaskRow:
     mode: str = ""
     precision: str = ""
     tied: bool = False
+    clients: int | None = None
+    dirichlet_alpha: float | None = None
     grants: tuple[str, ...] = ()
     papers: tuple[str, ...] = ()
 
@@ -116,6 +120,8 @@ def task_row(task: Task) -> TaskRow:
         version=task.version,
         batch_size=task.batch_size,
         batch_tokens=task.batch_tokens,
+        min_tokens=task.min_tokens,
+        max_tokens=task.max_tokens,
         snapshots=task.snapshots,
         model=task.model,
         corpus=task.corpus,
@@ -123,6 +129,8 @@ def task_row(task: Task) -> TaskRow:
         mode=task.mode,
         precision=task.precision,
         tied=task.tied,
+        clients=task.clients,
+        dirichlet_alpha=task.dirichlet_alpha,
         grants=tuple(sorted(task.grants)),
         papers=task.papers,
     )

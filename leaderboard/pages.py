@@ -11,9 +11,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from benchmark.metrics.table import Kind as MetricKind
 from benchmark.metrics.table import of_kind
 from leaderboard.catalogue import SubmissionRow, TaskRow
+from leaderboard.families import family_title
+from leaderboard.matrix import silences
 from leaderboard.numbers import heat, number, position
-from leaderboard.overview import silent_cells
+from leaderboard.phrases import phrase, phrases
 from leaderboard.ranking import SENTENCE_METRIC, TYPE_METRIC, Ranking
+from leaderboard.rows import FLOORS
 from leaderboard.slugs import submission_page, task_page
 from leaderboard.views import Leaderboard, describe, exhibits, metric_columns
 from leaderboard.words import shown
@@ -60,12 +63,16 @@ def make_environment(board: Leaderboard) -> Environment:
         "policy": content_policy(environment),
         "describe": describe,
         "exhibits": exhibits,
+        "family_title": family_title,
+        "floors": FLOORS,
         "heat": heat,
         "metric_columns": metric_columns,
         "number": number,
+        "phrase": phrase,
+        "phrases": phrases,
         "position": position,
         "shown_words": shown,
-        "silent_cells": silent_cells,
+        "silences": silences,
         "submission_page": submission_page,
         "task_page": task_page,
         "top": scale_top,
@@ -131,13 +138,15 @@ def _submission_pages(environment: Environment, board: Leaderboard) -> Iterator[
 
 
 def _submission(environment: Environment, board: Leaderboard, submission: SubmissionRow) -> str:
-    results = board.results_of(submission)
+    groups = board.results_of(submission)
+    results = [result for _, group in groups for result in group]
     used = {name for result in results for name in result.entries}
     return environment.get_template("submission.html").render(
         root="../",
         here="submission",
         submission=submission,
         known=board.catalogue.submission(submission.kind, submission.name) is not None,
+        groups=groups,
         results=results,
         metrics=[name for name in (SENTENCE_METRIC, TYPE_METRIC) if name in used],
         failures=[result for result in results if not result.entries or result.row.failed],

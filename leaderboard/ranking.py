@@ -69,6 +69,17 @@ class Ranking:
     token_sets: tuple[Row, ...]
     """Rows left out because they answer with token sets and the metric judges sentences."""
 
+    @property
+    def leaders(self) -> tuple[Entry, ...]:
+        """The entries at rank 1; nobody leads where a floor cannot be told apart from them."""
+        first = tuple(entry for entry in self.entries if entry.rank == 1)
+        return () if any(entry.row.floor for entry in first) else first
+
+    @property
+    def floor(self) -> float | None:
+        """The mean of the better floor: what guessing is worth here."""
+        return max((e.value.mean for e in self.entries if e.row.floor), default=None)
+
 
 @dataclass(frozen=True)
 class Board:

@@ -26,6 +26,9 @@ NOT_SCORED = "not scored yet"
 STALE = "the record changed after it was scored; leakboard score brings it up to date"
 UNSCORED = "leakboard score computes its metrics"
 
+FLOORS = frozenset({"random", "prior_only"})
+"""Attacks that guess without reading the gradient: what they score is no leak."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -51,6 +54,11 @@ class Row:
     def defense(self) -> str:
         """The defense with the parameters that differ from its defaults."""
         return variant(self.record.defense, self.record.defense_parameters)
+
+    @property
+    def floor(self) -> bool:
+        """The attack only guesses; others must beat it to have read anything."""
+        return self.record.attack in FLOORS
 
     @property
     def seed(self) -> int:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from benchmark.metrics.table import METRICS, Metric
 from benchmark.registry import Kind
 from leaderboard.catalogue import Catalogue, SubmissionRow, SuiteRow, TaskRow
-from leaderboard.overview import Matrix, attack_matrix, defense_matrix
+from leaderboard.families import by_family, task_order
+from leaderboard.matrix import Matrix
+from leaderboard.overview import attack_matrix, defense_matrix
 from leaderboard.ranking import TYPE_METRIC, Board, Entry, boards, main_metrics
 from leaderboard.rows import Row
-from leaderboard.words import Word, compare
+from leaderboard.words import Word, compare, count
 
 EXAMPLE_SENTENCES = 3
 
@@ -30,6 +32,8 @@ class Exhibit:
     index: int
     """The snapshot it comes from."""
     truth: str
+    words: int
+    """Words of the private sentence that could be found."""
     answers: tuple[tuple[Row, tuple[Word, ...]], ...]
 
 
@@ -39,6 +43,8 @@ class Result:
 
     row: Row
     entries: dict[str, Entry]
+    floors: dict[str, float]
+    """What guessing is worth on the same board, by metric."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +54,14 @@ class SuiteView:
     suite: SuiteRow
     tasks: tuple[TaskRow, ...]
     attacks: tuple[Matrix, ...]
+    """Sentences first, but a matrix that shows nothing beside floors comes last."""
     defenses: tuple[Matrix, ...]
     """Empty where only undefended updates were attacked."""
+
+    @property
+    def families(self) -> tuple[tuple[str, tuple[TaskRow, ...]], ...]:
+        """The tasks by family."""
+        return by_family(self.tasks)
 
 
 @dataclass(frozen=True)
@@ -66,10 +78,11 @@ class Leaderboard:
 
     @cached_property
     def tasks(self) -> tuple[TaskRow, ...]:
-        """Tasks in the catalogue's order, then those that only records name."""
+        """Tasks by family and size; those that only records name come last."""
         known = {task.name for task in self.catalogue.tasks}
-        strange = sorted({row.task for row in self.rows} - known)
-        return (*self.catalogue.tasks, *(TaskRow(name, "", "") for name in strange))
+        strange = {row.task for row in self.rows} - known
+        listed = [*self.catalogue.tasks, *(TaskRow(name, "", "") for name in strange)]
+        return tuple(sorted(listed, key=task_order))
 
     @cached_property
     def submissions(self) -> tuple[SubmissionRow, ...]:
@@ -105,25 +118,34 @@ class Leaderboard:
         tasks = tuple(task for task in self.tasks if task.name.split("/")[0] == suite.name)
         made = [b for t in tasks for b in self.boards_of(t.name) if self._is_current(b)]
         metrics = [m for m in main_metrics("") if any(_ranks_by(b, m) for b in made)]
-        chosen = {m: [t.name for t in tasks if m in main_metrics(t.family)] for m in metrics}
-        attacks = tuple(attack_matrix(m, chosen[m], made) for m in metrics)
+        chosen = {m: [t for t in tasks if m in main_metrics(t.family)] for m in metrics}
+        attacks = [attack_matrix(m, chosen[m], made) for m in metrics]
         if made and not attacks:
-            attacks = (attack_matrix(TYPE_METRIC, [t.name for t in tasks], made),)
+            attacks = [attack_matrix(TYPE_METRIC, tasks, made)]
+        attacks.sort(key=lambda matrix: not matrix.contested)
         several = len({board.defense for board in made}) > 1
         defenses = tuple(defense_matrix(m, chosen[m], made) for m in metrics if several)
-        return SuiteView(suite, tasks, attacks, defenses)
+        return SuiteView(suite, tasks, tuple(attacks), defenses)
 
     def _is_current(self, board: Board) -> bool:
         return board.version == self.current_version(board.task)
 
-    def results_of(self, submission: SubmissionRow) -> tuple[Result, ...]:
-        """Every row in which an attack or a defense took part, task by task, best first."""
-        return tuple(
-            Result(row, _entries_of(board, row))
-            for board in self.boards
-            for row in board.rows
-            if _took_part(row, submission)
-        )
+    def results_of(
+        self, submission: SubmissionRow
+    ) -> tuple[tuple[str, tuple[Result, ...]], ...]:
+        """Every row in which an attack or a defense took part, by family and task, best first."""
+        groups = [
+            (family, tuple(r for t in tasks for r in self._results(t.name, submission)))
+            for family, tasks in by_family(self.tasks)
+        ]
+        return tuple((family, results) for family, results in groups if results)
+
+    def _results(self, task: str, submission: SubmissionRow) -> Iterator[Result]:
+        for board in self.boards_of(task):
+            floors = {r.metric: r.floor for r in board.rankings if r.floor is not None}
+            for row in board.rows:
+                if _took_part(row, submission):
+                    yield Result(row, _entries_of(board, row), floors)
 
 
 def _ranks_by(board: Board, metric: str) -> bool:
@@ -154,4 +176,6 @@ def exhibits(rows: Iterable[Row]) -> tuple[Exhibit, ...]:
             answer = (row, compare(example.truth, example.recovered))
             groups.setdefault((example.index, example.truth), []).append(answer)
     first = sorted(groups)[:EXAMPLE_SENTENCES]
-    return tuple(Exhibit(index, truth, tuple(groups[index, truth])) for index, truth in first)
+    return tuple(
+        Exhibit(index, truth, count(truth), tuple(groups[index, truth])) for index, truth in first
+    )

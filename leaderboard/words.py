@@ -52,6 +52,11 @@ def shown(sentence: str) -> list[str]:
     return [*short, "…"] if len(words) > MAX_WORDS else short
 
 
+def count(sentence: str) -> int:
+    """How many of the shown words can be found; a lone punctuation mark cannot."""
+    return sum(bool(_plain(word)) for word in shown(sentence))
+
+
 def _plain(word: str) -> str:
     """The letters and digits of a word; a lone punctuation mark has none and never matches."""
     return re.sub(r"[\W_]+", "", word.casefold())

@@ -30,6 +30,10 @@ GRACE_SECONDS = 15.0
 START_SECONDS = 180.0
 
 
+Progress = Callable[[Job, dict[str, Any]], None]
+"""Told, from any thread, how far a job is."""
+
+
 class WorkerLost(Exception):
     """The fork server itself is gone or silent."""
 
@@ -37,8 +41,8 @@ class WorkerLost(Exception):
 class Slot:
     """One fork server with an inbox that it may read and an outbox that it may write."""
 
-    def __init__(self, device: str, threads: int) -> None:
-        self.device, self.threads = device, threads
+    def __init__(self, device: str, threads: int, progress: Progress) -> None:
+        self.device, self.threads, self.progress = device, threads, progress
         base = cache_directory() / "mail"
         base.mkdir(parents=True, exist_ok=True)
         remove_orphans(base)
@@ -85,7 +89,7 @@ class Slot:
                 deadline = time.monotonic() + job.time_limit + GRACE_SECONDS
             self._place(job)
             self._send(self._message(job))
-            verdict = self._follow(said, deadline)
+            verdict = self._follow(job, said, deadline)
         except (WorkerLost, OSError) as error:
             verdict = {"status": "error", "reason": f"the worker was lost: {error}", "log": ""}
             if time.monotonic() >= deadline:
@@ -122,19 +126,26 @@ class Slot:
         own = {"kind": job.kind, "threads": self.threads, "device": self.device}
         return {**job.payload, **limits, **places, **own}
 
-    def _follow(self, said: list[dict[str, Any]], deadline: float) -> dict[str, Any]:
+    def _follow(self, job: Job, said: list[dict[str, Any]], deadline: float) -> dict[str, Any]:
         """Collect what the worker says until the server reports its end and has cleaned up."""
         verdict: dict[str, Any] = {}
         while True:
             event = self._next(deadline)
             if event["event"] == "said":
-                with contextlib.suppress(json.JSONDecodeError):
-                    line = json.loads(event["line"])
-                    said += [line] if isinstance(line, dict) else []
+                self._hear(job, said, event["line"])
             elif event["event"] == "exit":
                 verdict = event
             elif event["event"] == "clean":
                 return verdict
+
+    def _hear(self, job: Job, said: list[dict[str, Any]], text: str) -> None:
+        """Keep what the worker said; how far it is goes straight to the display."""
+        with contextlib.suppress(json.JSONDecodeError):
+            line = json.loads(text)
+            if isinstance(line, dict) and line.get("event") == "progress":
+                self.progress(job, line)
+            elif isinstance(line, dict):
+                said.append(line)
 
     def _expect(self, name: str, deadline: float) -> None:
         while self._next(deadline)["event"] != name:
@@ -194,6 +205,7 @@ class LocalEngine:
 
     def __init__(self, devices: Sequence[str], threads: int) -> None:
         self.devices, self.threads = list(devices), threads
+        self.progress: Progress = lambda job, event: None
         self._todo: deque[Job] = deque()
         self._news: queue.Queue[Outcome | BaseException | None] = queue.Queue()
         self._change = threading.Condition()
@@ -260,7 +272,7 @@ class LocalEngine:
             return self._todo.popleft() if self._todo else None
 
     def _serve(self, device: str) -> None:
-        slot = Slot(device, self.threads)
+        slot = Slot(device, self.threads, lambda job, event: self.progress(job, event))
         self._slots = [*getattr(self, "_slots", []), slot]
         try:
             while (job := self._take()) is not None:

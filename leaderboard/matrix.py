@@ -1,0 +1,166 @@
+"""A matrix of the front page as data: tasks by family as lines, submissions as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from leaderboard.catalogue import TaskRow
+from leaderboard.families import by_family, stem
+from leaderboard.ranking import Entry
+from leaderboard.rows import Row
+
+NOT_RUN = "not run"
+TOKENS_ONLY = "tokens only"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One square: a ranked entry, or a word that says why there is none."""
+
+    entry: Entry | None = None
+    leads: bool = False
+    label: str = NOT_RUN
+    reason: str = ""
+    rivals: int = 0
+    """In a defense's square: how many rows the entry was the strongest of."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """A column: one attack (with its seed) or one defense."""
+
+    row: Row
+    """Any row of the column; it carries names and parameters."""
+    says_seed: bool = False
+    """The attack has columns of several seeds, so each must say which it is."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One task across the columns."""
+
+    task: TaskRow
+    cells: tuple[Cell, ...]
+    opens: bool
+    """First of the variants that differ in batch size only, so it speaks for them."""
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A column's mean over several tasks; it decides the order of the columns."""
+
+    value: float | None
+    """None where the column has no number; otherwise a task without one counts as `missing`."""
+    measured: int
+    tasks: int
+    """The tasks on which any column has a number."""
+    leads: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """The tasks of one family."""
+
+    family: str
+    lines: tuple[Line, ...]
+    means: tuple[Mean, ...]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Tasks of a suite as lines, attacks or defenses as columns, one metric."""
+
+    metric: str
+    heads: tuple[Head, ...]
+    groups: tuple[Group, ...]
+    means: tuple[Mean, ...]
+    missing: float
+    """What a task without a number counts as."""
+    token_sets: tuple[str, ...] = ()
+    """Attacks left out because they write no sentences."""
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """The lines of all groups."""
+        return tuple(line for group in self.groups for line in group.lines)
+
+    @property
+    def contested(self) -> bool:
+        """An attack that reads the gradient has a number; else there are only floors to see."""
+        pairs = ((h, c) for line in self.lines for h, c in zip(self.heads, line.cells, strict=True))
+        return any(cell.entry and not head.row.floor for head, cell in pairs)
+
+
+Column = tuple[Head, Mapping[str, Cell]]
+"""A head with its cells by the name of the task."""
+
+
+def make_matrix(
+    metric: str,
+    tasks: Sequence[TaskRow],
+    columns: Sequence[Column],
+    missing: float,
+    token_sets: tuple[str, ...] = (),
+) -> Matrix:
+    """Lines, groups and means of columns that are in order already."""
+    groups = tuple(_group(family, own, columns, missing) for family, own in by_family(tasks))
+    heads = tuple(head for head, _ in columns)
+    return Matrix(metric, heads, groups, _means(tasks, columns, missing), missing, token_sets)
+
+
+def _group(
+    family: str, tasks: Sequence[TaskRow], columns: Sequence[Column], missing: float
+) -> Group:
+    lines = [
+        Line(
+            task,
+            tuple(cells[task.name] for _, cells in columns),
+            opens=place == 0 or stem(task.name) != stem(tasks[place - 1].name),
+        )
+        for place, task in enumerate(tasks)
+    ]
+    return Group(family, tuple(lines), _means(tasks, columns, missing))
+
+
+def _means(tasks: Sequence[TaskRow], columns: Sequence[Column], missing: float) -> tuple[Mean, ...]:
+    """Means over the tasks that anybody has a number on: the others would tell nobody apart."""
+    live = [task.name for task in tasks if any(cells[task.name].entry for _, cells in columns)]
+    return tuple(_mean([cells[name] for name in live], missing) for _, cells in columns)
+
+
+def _mean(cells: Sequence[Cell], missing: float) -> Mean:
+    measured = sum(cell.entry is not None for cell in cells)
+    value = average(cells, missing) if measured else None
+    return Mean(value, measured, len(cells), sum(cell.leads for cell in cells))
+
+
+def average(cells: Iterable[Cell], missing: float) -> float:
+    """Mean of the cells, where one without a number counts as `missing`."""
+    return fmean([c.entry.value.mean if c.entry else missing for c in cells] or [missing])
+
+
+@dataclass(frozen=True)
+class Silence:
+    """One reason for which an attack has no number, with all the tasks that it concerns."""
+
+    head: Head
+    label: str
+    reason: str
+    tasks: tuple[str, ...]
+
+
+def silences(matrices: Iterable[Matrix]) -> tuple[Silence, ...]:
+    """Why squares are grey, each attack and reason once."""
+    heads: dict[tuple[str, int, str, str], Head] = {}
+    tasks: dict[tuple[str, int, str, str], dict[str, None]] = {}
+    for matrix in matrices:
+        for line in matrix.lines:
+            for head, cell in zip(matrix.heads, line.cells, strict=True):
+                if not cell.reason or cell.label == TOKENS_ONLY:
+                    continue
+                key = (head.row.attack, head.row.seed, cell.label, cell.reason)
+                heads.setdefault(key, head)
+                tasks.setdefault(key, {})[line.task.name] = None
+    return tuple(Silence(heads[key], key[2], key[3], tuple(tasks[key])) for key in sorted(heads))
