@@ -130,9 +130,7 @@ class Leaderboard:
     def _is_current(self, board: Board) -> bool:
         return board.version == self.current_version(board.task)
 
-    def results_of(
-        self, submission: SubmissionRow
-    ) -> tuple[tuple[str, tuple[Result, ...]], ...]:
+    def results_of(self, submission: SubmissionRow) -> tuple[tuple[str, tuple[Result, ...]], ...]:
         """Every row in which an attack or a defense took part, by family and task, best first."""
         groups = [
             (family, tuple(r for t in tasks for r in self._results(t.name, submission)))

@@ -1,9 +1,11 @@
 "use strict";
 // Adds a sort button to every column of a sortable table. Without it, pages read the same.
+// Rows stay in their group, below its heading; rows without a rank stay where they are.
 for (const table of document.querySelectorAll("table.sortable")) {
   const headers = [...table.tHead.rows[0].cells];
-  const body = table.tBodies[0];
-  if (!body || body.rows.length < 2) continue;
+  const bodies = [...table.tBodies].filter((body) => !body.matches(".silent"));
+  const loose = (body) => [...body.rows].filter((row) => !("fixed" in row.dataset));
+  if (!bodies.some((body) => loose(body).length > 1)) continue;
   const valueOf = (row, column) => {
     const cell = row.cells[column];
     const text = cell?.dataset.value ?? cell?.textContent.trim() ?? "";
@@ -15,7 +17,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
     if (header.matches(".nosort")) return;
     const button = document.createElement("button");
     button.type = "button";
-    if (header.querySelector("a")) button.setAttribute("aria-label", `sort by ${header.textContent}`);
+    if (header.querySelector("a")) button.setAttribute("aria-label", `sort by ${header.querySelector("a").textContent}`);
     else button.append(...header.childNodes);
     header.append(button);
     button.addEventListener("click", () => {
@@ -26,10 +28,12 @@ for (const table of document.querySelectorAll("table.sortable")) {
       headers.forEach((each) => each.removeAttribute("aria-sort"));
       header.setAttribute("aria-sort", order);
       const sign = order === "ascending" ? 1 : -1;
-      const keyed = [...body.rows].map((row) => [valueOf(row, column), row]);
-      keyed.sort(([a], [b]) =>
-        a === null || b === null ? (a === null) - (b === null) : sign * compare(a, b));
-      body.append(...keyed.map(([, row]) => row));
+      for (const body of bodies) {
+        const keyed = loose(body).map((row) => [valueOf(row, column), row]);
+        keyed.sort(([a], [b]) =>
+          a === null || b === null ? (a === null) - (b === null) : sign * compare(a, b));
+        body.append(...keyed.map(([, row]) => row));
+      }
     });
   });
 }

@@ -15,8 +15,8 @@ import pytest
 from benchmark import landlock, sandbox
 from benchmark.registry import load_task, tasks
 from tasks import corpora
-from tests.benchmark.conftest import RunCells
 from tests.conftest import ROOT, Command
+from tests.harness import RunCells
 
 
 def private_sentences() -> list[str]:

@@ -19,7 +19,7 @@ from benchmark.errors import UserError
 from benchmark.planning import choose
 from benchmark.registry import Catalogue
 from benchmark.snapshots import Comparison, compare, number_from, read_sheet, read_truth, sketch
-from tests.benchmark.conftest import RunCells
+from tests.harness import RunCells
 
 
 @pytest.fixture(scope="module")

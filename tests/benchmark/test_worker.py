@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from benchmark.records import Record, Status
-from tests.benchmark.conftest import RunCells
+from tests.harness import RunCells
 
 
 def only(records: list[Record]) -> Record:

@@ -1,4 +1,4 @@
-"""One engine for all harness tests, with odd submissions beside the real ones."""
+"""One engine for all tests that run cells, with odd submissions beside the real ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmark.records import Record
 from benchmark.registry import Catalogue
 from benchmark.runner import Run
 
-PLUGINS = Path(__file__).parent / "plugins"
+PLUGINS = Path(__file__).parent / "benchmark" / "plugins"
 
 
 class Quiet:
