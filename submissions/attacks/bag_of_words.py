@@ -2,7 +2,8 @@
 
 An embedding row gets a gradient only where its token occurs in the batch (FILM, section 4.1). That
 is exact while the input embedding is a matrix of its own. Where it is tied to the output layer,
-every row also receives the softmax mass of its token, so the rows have to be told apart by size.
+every row is filled, and present tokens are told from absent ones by what sticks out of the span
+of the others (`submissions/blocks/separation.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from benchmark.spec import Attack, Observation, Recovery, Role
-from submissions.blocks.separation import stand_out
+from submissions.blocks.separation import present_rows
 
 
 class BagOfWords(Attack):
@@ -26,14 +27,11 @@ class BagOfWords(Attack):
         gradient = observation.gradient(Role.WORD_EMBEDDING)  # (V, D)
         assert gradient is not None  # shared, since it is observed
         public = observation.public
-        norms = gradient.double().norm(dim=1)  # (V,)
-        allowed = [i for i in range(len(public.tokenizer)) if i not in public.forbidden_ids]
         if public.roles.tied:
-            at_most = observation.batch_size * public.max_tokens
-            found = stand_out(norms[allowed], at_most)
+            found = present_rows(gradient, observation.batch_size * public.max_tokens)
         else:
-            found = norms[allowed].nonzero().flatten()
-        types = frozenset(allowed[i] for i in found.tolist())
+            found = gradient.abs().amax(dim=1).nonzero().flatten()
+        types = frozenset(found.tolist()) - public.forbidden_ids
         return Recovery(token_types=types, note=_longest(observation))
 
 
