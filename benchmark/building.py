@@ -144,6 +144,8 @@ class SnapshotSet:
             "objective": task.objective,
             "precision": task.precision,
             "mode": task.mode,
+            "local_steps": task.local_steps,
+            "learning_rate": task.learning_rate,
             "batches": items,
         }
         files = {"model": self.side.model_directory, "batches": drafts}

@@ -83,6 +83,11 @@ class Task:
     """Private sentences shorter than this (special tokens counted) are not drawn."""
     max_tokens: int = 64
     """Private sentences longer than this (special tokens counted) are not drawn."""
+    local_steps: int = 1
+    """Where above 1, a client takes so many steps, each on an equal part of its batch, and shares
+    the difference of its weights (FedAvg) instead of a gradient (FedSGD)."""
+    learning_rate: float = 1.0
+    """Of those local steps."""
     clients: int | None = None
     """Federated tasks: the private split is spread over this many clients."""
     dirichlet_alpha: float | None = None
@@ -121,6 +126,11 @@ class Batch:
     input_ids: Tensor  # (B, T)
     attention_mask: Tensor  # (B, T)
     labels: Tensor  # (B,) classes, or (B, T) token ids with -100 where nothing is predicted
+
+    def split(self, parts: int) -> list[Batch]:
+        """Equal parts, in order."""
+        columns = (t.chunk(parts) for t in (self.input_ids, self.attention_mask, self.labels))
+        return [Batch(*tensors) for tensors in zip(*columns, strict=True)]
 
 
 class Objective(ABC):
@@ -297,7 +307,30 @@ class Client:
     roles: Roles
     generator: torch.Generator
     """Source of the defense's randomness."""
+    local_steps: int = 1
+    learning_rate: float = 1.0
     state: dict[str, Any] = field(default_factory=dict)
+
+    def update(self, batch: Batch, names: Sequence[str]) -> Update:
+        """What an undefended client sends of the named parameters: a gradient, or a difference.
+
+        The difference is added up step by step, so that it does not lose the digits that it would
+        lose as the difference of two rounded weights.
+        """
+        import torch
+
+        if self.local_steps == 1:
+            return Update(self.gradient(batch, names))
+        parameters = dict(self.model.named_parameters())
+        before = {name: parameters[name].detach().clone() for name in names}
+        shift = {name: torch.zeros_like(value) for name, value in before.items()}
+        for part in batch.split(self.local_steps):
+            for name, value in self.gradient(part, names).items():
+                shift[name] -= self.learning_rate * value
+                parameters[name].data = before[name] + shift[name]
+        for name, value in before.items():
+            parameters[name].data = value
+        return Update(shift, "difference", self.local_steps, self.learning_rate)
 
     def gradient(self, batch: Batch, names: Sequence[str] | None = None) -> dict[str, Tensor]:
         """Gradient of the batch loss by parameter name, for all parameters or the named ones."""
@@ -385,7 +418,7 @@ class Defense(Submission):
     def client_update(self, client: Client, batch: Batch) -> Update:
         """The shared update: by default the plain gradient of the shared parameters."""
         names = [n for n, _ in client.model.named_parameters() if self.shares(n, client.roles)]
-        return self.transform(Update(client.gradient(batch, names)), client.generator)
+        return self.transform(client.update(batch, names), client.generator)
 
     def transform(self, update: Update, generator: torch.Generator) -> Update:
         """Change the update before it is sent; what simple defenses override."""

@@ -70,7 +70,14 @@ def make_updates(job: dict[str, Any], say: Say) -> None:
         batch = room.batch({k: v.to(device) for k, v in load_file(inbox / item["file"]).items()})
         torch.manual_seed(item["seed"])
         generator = torch.Generator(device).manual_seed(item["seed"])
-        client = Client(model, room.objective(job["objective"]), roles, generator)
+        client = Client(
+            model,
+            room.objective(job["objective"]),
+            roles,
+            generator,
+            local_steps=job["local_steps"],
+            learning_rate=job["learning_rate"],
+        )
         update = defense.client_update(client, batch)
         _check_update(update)
         tensors = {n: t.detach().cpu().contiguous() for n, t in update.tensors.items()}

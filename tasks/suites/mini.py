@@ -158,6 +158,14 @@ CLASSIFICATION = (
         mode="train",
         summary="A small BERT learns to judge acceptability, its dropout left on.",
     ),
+    replace(
+        COLA,
+        name="mini/cola-fedavg",
+        batch_size=4,
+        local_steps=4,
+        learning_rate=5e-5,
+        summary="A small BERT learns to judge acceptability and shares four local steps at once.",
+    ),
     *batched(classifier("sst2", "the mood of short phrases", "accuracy"), 2, 4, 8),
     *batched(classifier("rotten-tomatoes", "film reviews", "accuracy"), 2, 4, 8),
 )
