@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -43,8 +43,8 @@ class Line:
 
     task: TaskRow
     cells: tuple[Cell, ...]
-    opens: bool
-    """First of the variants that differ in batch size only, so it speaks for them."""
+    note: str
+    """What the task is; empty where the line differs from the one above in batch size only."""
 
 
 @dataclass(frozen=True)
@@ -113,15 +113,23 @@ def make_matrix(
 def _group(
     family: str, tasks: Sequence[TaskRow], columns: Sequence[Column], missing: float
 ) -> Group:
-    lines = [
-        Line(
-            task,
-            tuple(cells[task.name] for _, cells in columns),
-            opens=place == 0 or stem(task.name) != stem(tasks[place - 1].name),
-        )
-        for place, task in enumerate(tasks)
-    ]
-    return Group(family, tuple(lines), _means(tasks, columns, missing))
+    lines = tuple(
+        Line(task, tuple(cells[task.name] for _, cells in columns), note)
+        for task, note in zip(tasks, _notes(tasks), strict=True)
+    )
+    return Group(family, lines, _means(tasks, columns, missing))
+
+
+def _notes(tasks: Sequence[TaskRow]) -> Iterator[str]:
+    """The summary of each first variant, or what is special about its weights if that was said."""
+    said = {""}
+    former = ""
+    for task in tasks:
+        repeated = task.summary in said
+        words = f"Weights: {task.checkpoint}." if task.checkpoint else ""
+        yield "" if stem(task.name) == former else words if repeated else task.summary
+        said.add(task.summary)
+        former = stem(task.name)
 
 
 def _means(tasks: Sequence[TaskRow], columns: Sequence[Column], missing: float) -> tuple[Mean, ...]:

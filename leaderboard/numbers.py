@@ -6,10 +6,15 @@ HEAT_STEPS = 10
 
 
 def number(value: float | None) -> str:
-    """Three decimals below ten, fewer above; a dash where there is nothing to say."""
+    """Three decimals below ten, fewer above; a dash where there is nothing to say.
+
+    Only zero is written as zero.
+    """
     if value is None:
         return "–"
     size = abs(value)
+    if 0 < value < 5e-4:
+        return "<0.001"
     if size >= 1e6:
         return f"{value:.2e}"
     decimals = 3 if size < 10 else 1 if size < 1000 else 0

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from benchmark.metrics.table import Kind as MetricKind
 from benchmark.metrics.table import of_kind
 from leaderboard.catalogue import SubmissionRow, TaskRow
-from leaderboard.families import family_title
+from leaderboard.families import family_title, stem
 from leaderboard.matrix import silences
 from leaderboard.numbers import heat, number, position
 from leaderboard.phrases import phrase, phrases
@@ -73,6 +73,7 @@ def make_environment(board: Leaderboard) -> Environment:
         "position": position,
         "shown_words": shown,
         "silences": silences,
+        "stem": stem,
         "submission_page": submission_page,
         "task_page": task_page,
         "top": scale_top,

@@ -79,7 +79,7 @@ class LoadedTask:
     def settings_digest(self) -> str:
         """Over the settings and weights that turn a batch into an update."""
         task = self.task
-        settings = [task.objective, task.mode, task.precision, task.version]
+        settings: list[object] = [task.objective, task.mode, task.precision, task.version]
         settings += [task.local_steps, task.learning_rate] if task.local_steps > 1 else []
         return _digest([*settings, model_digest(self.model_directory)])
 

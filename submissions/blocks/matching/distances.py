@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -13,20 +15,32 @@ from submissions.blocks.matching.gradients import Gradient
 _TINY = 1e-30
 """Keeps the norm of a vanishing gradient differentiable."""
 _SILENT = 1e-9
-"""A target this much smaller than the largest one is rounding noise, whose direction says nothing."""
+"""A target this much smaller than the largest is rounding noise, whose direction says nothing."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Observed gradients of L parameters of one shape in P problems."""
+
+    value: Tensor  # (L, P, *shape)
+    factors: Tensor  # (L,) weight of the L1 term
+    norms: Tensor = field(init=False)  # (L, P)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "norms", self.value.flatten(2).norm(dim=2))
 
 
 class Distance(ABC):
     """A loss that is put together from one term a parameter."""
 
-    writes_gradients = False
+    writes_gradients: ClassVar[bool] = False
     """Whether the terms need gradients written out."""
 
     @abstractmethod
-    def terms(self, gradient: Gradient, target: Tensor, factor: Tensor) -> Tensor:
-        """Term of each parameter, (L, P, K), given targets (L, P, *shape) and factors (L,)."""
+    def terms(self, gradient: Gradient, target: Target) -> Tensor:
+        """Term of each parameter, (L, P, K)."""
 
-    def total(self, terms: Tensor, target_norms: Tensor) -> Tensor:
+    def total(self, terms: Tensor, norms: Tensor) -> Tensor:
         """Loss of each candidate, (P, K), from all terms (L, P, K) and target norms (L, P)."""
         return terms.sum(dim=0)
 
@@ -34,10 +48,10 @@ class Distance(ABC):
 class SquaredL2(Distance):
     """Σᵢ ‖gᵢ - Gᵢ‖² (Zhu et al., Deep Leakage from Gradients, equation 3)."""
 
-    def terms(self, gradient: Gradient, target: Tensor, factor: Tensor) -> Tensor:
+    def terms(self, gradient: Gradient, target: Target) -> Tensor:
         """‖g‖² - 2 ⟨g, G⟩ + ‖G‖², which needs no gradient written out."""
-        constant = target.square().flatten(2).sum(dim=2)[:, :, None]  # (L, P, 1)
-        return gradient.square() - 2 * gradient.dot(target) + constant
+        constant = target.norms.square()[:, :, None]  # (L, P, 1)
+        return gradient.square() - 2 * gradient.dot(target.value) + constant
 
 
 @dataclass(frozen=True)
@@ -50,48 +64,42 @@ class L2L1(Distance):
 
     alpha: float
     squared: bool = True
-    writes_gradients = True
+    writes_gradients: ClassVar[bool] = True
 
-    def terms(self, gradient: Gradient, target: Tensor, factor: Tensor) -> Tensor:
-        """Both norms of the difference; `factor` is the weight f of the parameter's layer."""
-        difference = (gradient.dense() - target[:, :, None]).flatten(3)  # (L, P, K, entries)
+    def terms(self, gradient: Gradient, target: Target) -> Tensor:
+        """Both norms of the difference; the factor is the weight f of the parameter's layer."""
+        difference = (gradient.dense() - target.value[:, :, None]).flatten(3)  # (L, P, K, entries)
         square = difference.square().sum(dim=3)
         first = square if self.squared else (square + _TINY).sqrt()
-        return first + self.alpha * factor[:, None, None] * difference.abs().sum(dim=3)
+        return first + self.alpha * target.factors[:, None, None] * difference.abs().sum(dim=3)
 
 
 class Cosine(Distance):
     """1 - (1/l) Σᵢ cos(gᵢ, Gᵢ) (LAMP, section 4.2, after Geiping et al.), i over the tensors."""
 
-    def terms(self, gradient: Gradient, target: Tensor, factor: Tensor) -> Tensor:
+    def terms(self, gradient: Gradient, target: Target) -> Tensor:
         """The cosine of each parameter."""
-        length = target.flatten(2).norm(dim=2)[:, :, None]  # (L, P, 1)
-        dot = gradient.dot(target / (length[..., None].view(_like(target)) + _TINY))
-        return dot * (gradient.square() + _TINY).rsqrt()
+        lengths = target.norms.clamp_min(_TINY)[:, :, None]  # (L, P, 1)
+        return gradient.dot(target.value) / lengths * (gradient.square() + _TINY).rsqrt()
 
-    def total(self, terms: Tensor, target_norms: Tensor) -> Tensor:
+    def total(self, terms: Tensor, norms: Tensor) -> Tensor:
         """One minus the mean over the parameters whose target has a direction at all."""
-        heard = target_norms > _SILENT * target_norms.amax(dim=0)  # (L, P)
+        heard = norms > _SILENT * norms.amax(dim=0)  # (L, P)
         weights = (heard / heard.sum(dim=0))[:, :, None].to(terms.dtype)
         return 1 - (terms * weights).sum(dim=0)
 
 
-def _like(target: Tensor) -> tuple[int, ...]:
-    """Shape (L, P, 1, ...) that broadcasts over the target's entries."""
-    return (*target.shape[:2], *(1 for _ in target.shape[2:]))
-
-
-def layer_factors(names: list[str], weighting: str) -> Tensor:
+def layer_factors(names: Sequence[str], weighting: str) -> list[float]:
     """Weight of each parameter's L1 term: `none` is 1 throughout, as LAMP runs TAG.
 
-    `linear` falls from 1 at the input to 1/depth at the output: the TAG paper wants layers nearer to
-    the input to count more but prints no formula, so the linear fall is a guess.
+    `linear` falls from 1 at the input to 1/depth at the output: the TAG paper wants layers nearer
+    to the input to count more but prints no formula, so the linear fall is a guess.
     """
+    if weighting == "none":
+        return [1.0] * len(names)
     blocks = [_block(name) for name in names]
     order = list(dict.fromkeys(blocks))
-    if weighting == "none":
-        return torch.ones(len(names))
-    return torch.tensor([1 - order.index(block) / len(order) for block in blocks])
+    return [1 - order.index(block) / len(order) for block in blocks]
 
 
 def _block(name: str) -> str:
@@ -101,3 +109,9 @@ def _block(name: str) -> str:
         if part.isdigit():
             return ".".join(parts[: index + 1])
     return ".".join(parts[:2])
+
+
+def stack_target(targets: Sequence[Sequence[Tensor]], factors: Sequence[float]) -> Target:
+    """From L parameters of P problems each to one target."""
+    value = torch.stack([torch.stack(list(problems)) for problems in targets])
+    return Target(value, torch.tensor(factors, dtype=value.dtype, device=value.device))
