@@ -63,15 +63,15 @@ def browser() -> Iterator[Chrome]:
     driver.quit()
 
 
-def resize(browser: Chrome, width: int, scheme: str = "light") -> None:
+def resize(browser: Chrome, width: int, scheme: str = "light", height: int = 900) -> None:
     """Emulate a viewport, as windows have a least width, and a colour scheme."""
-    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
 
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("width", [390, 1152, 1440])  # at 1152 matrices leave their boxes
 def test_pages_do_not_overflow(browser: Chrome, sample_site: Path, width: int) -> None:
     resize(browser, width)
     for page in PAGES:
@@ -108,27 +108,65 @@ def test_the_style_is_applied(browser: Chrome, sample_site: Path) -> None:
     assert browser.execute_script(width) == "center"
 
 
-def column(browser: Chrome, index: int) -> list[str]:
-    """The sort values of a column of the first table."""
-    script = (
-        "return [...document.querySelector('table.sortable').tBodies[0].rows]"
-        ".map(row => row.cells[arguments[0]].dataset.value)"
-    )
-    values: list[str] = browser.execute_script(script, index)
-    return values
+def families(browser: Chrome, index: int) -> dict[str, list[str]]:
+    """The sort values of a column of the first matrix, by the heading that they stand under."""
+    script = """
+    const bodies = [...document.querySelectorAll(".matrix")[0].tBodies].slice(1);
+    return bodies.map((body) => [...body.rows].map(
+      (row, place) => place ? row.cells[arguments[0]].dataset.value : row.cells[0].textContent));
+    """
+    bodies: list[list[str]] = browser.execute_script(script, index)
+    return {head: values for head, *values in bodies}
 
 
-def test_columns_sort(browser: Chrome, sample_site: Path) -> None:
+def test_tasks_sort_within_their_family(browser: Chrome, sample_site: Path) -> None:
     resize(browser, 1440)
     browser.get((sample_site / "index.html").as_uri())
-    buttons = browser.find_elements("css selector", "table.sortable th button")
-    buttons[1].click()
-    numbers = [float(value) for value in column(browser, 1) if value]
-    assert numbers == sorted(numbers, reverse=True)
-    assert column(browser, 1)[-1] == ""  # cells without a number stay at the end
-    buttons[1].click()
-    assert [float(value) for value in column(browser, 1) if value] == sorted(numbers)
+    before = families(browser, 0)
+    assert [head.split(" ")[0] for head in before] == ["Language", "Classification"]
+    buttons = browser.find_elements("css selector", ".matrix th button")
+    for descending in (True, False):
+        buttons[1].click()
+        for values in families(browser, 1).values():
+            numbers = [float(value) for value in values if value]
+            assert numbers == sorted(numbers, reverse=descending)
+            assert values[: len(numbers)] == [value for value in values if value]
+    assert families(browser, 0) != before
     buttons[0].click()
-    assert column(browser, 0) == sorted(column(browser, 0))
-    header = browser.find_element("css selector", "table.sortable th")
+    assert families(browser, 0) == before  # the first column brings the natural order back
+    header = browser.find_element("css selector", ".matrix th")
     assert header.get_attribute("aria-sort") == "ascending"
+
+
+SCROLLED = """
+const box = document.querySelector(".board");
+box.scrollIntoView({behavior: "instant"});
+box.scrollTo(200, 150);
+const name = box.querySelector("tbody:last-of-type tr:last-child th").getBoundingClientRect();
+const head = box.querySelector("thead th").getBoundingClientRect();
+const frame = box.getBoundingClientRect();
+return [box.scrollLeft, box.scrollTop, name.left - frame.left, name.width, head.top - frame.top];
+"""
+
+
+def test_task_names_and_heads_stay_in_sight(browser: Chrome, sample_site: Path) -> None:
+    resize(browser, 390, height=400)
+    browser.get((sample_site / "index.html").as_uri())
+    aside, down, left, width, top = browser.execute_script(SCROLLED)
+    assert (aside, down) == (200, 150)
+    assert abs(left) < 1
+    assert abs(top) < 1
+    assert 100 < width < 160  # readable, and leaves room for the numbers
+
+
+def test_a_task_page_sorts_its_ranked_rows_only(browser: Chrome, sample_site: Path) -> None:
+    browser.get((sample_site / "tasks" / "mini.iwslt-t100.html").as_uri())
+    script = """
+    const table = document.querySelector("table.sortable");
+    table.querySelectorAll("th button")[0].click();
+    table.querySelectorAll("th button")[0].click();
+    return [...table.tBodies].map((body) => [...body.rows].map((r) => r.cells[0].innerText));
+    """
+    ranked, silent = browser.execute_script(script)
+    assert ranked[-1].startswith("=1")
+    assert set(silent) == {"–"}

@@ -155,6 +155,49 @@ def test_cells_without_a_number_keep_their_reason(sample_site: Path) -> None:
     assert "word-embedding is not shared" in attack
 
 
+def test_the_overview_has_a_line_for_each_task(sample_site: Path) -> None:
+    index = (sample_site / "index.html").read_text("utf-8")
+    matrix = index.split('<table class="matrix')[1].split("</table>")[0]
+    names = re.findall(
+        r'<th scope="row" class="first" data-value="\d+"[^>]*><a [^>]*>([^<]+)<', matrix
+    )
+    assert names == ["enron-b8", "wikitext-b1", "cola-b1", "cola-b4", "sst2-b2"]
+    assert re.findall(r'scope="rowgroup" class="first">([^<]+?) <', matrix) == [
+        "Language modeling",
+        "Classification",
+    ]
+    assert 'title="Recover the sentences of one batch' in matrix
+
+
+def test_leaders_and_floors_are_marked_and_explained(sample_site: Path) -> None:
+    index = (sample_site / "index.html").read_text("utf-8")
+    cells = re.findall(r'<td class="h\d+ best" [^>]*title="([^"]+)"', index)
+    assert cells
+    assert all(
+        re.search(r"interval .* over 8 snapshots, rank (=1 \(shared\)|1)$", c) for c in cells
+    )
+    assert "leads its task" in index
+    assert index.count("★<span") > len(cells)  # and how often each attack leads
+    heads = re.findall(r">(prior_<wbr>only|random)</a>\s*<span class=\"tag\"", index)
+    assert set(heads) == {"prior_<wbr>only", "random"}
+    assert "guess without reading the gradient" in index
+
+
+def test_a_matrix_of_floors_comes_last(tmp_path: Path) -> None:
+    store(tmp_path / "results", make_record(attack="random"), make_score())
+    token_sets = make_record(attack="bag_of_words", snapshots=make_snapshots(token_sets=True))
+    store(tmp_path / "results", token_sets, make_score({"type_f1": [0.9] * 8}))
+    index = (draw(tmp_path) / "index.html").read_text("utf-8")
+    types, sentences = index.index("Token types recovered"), index.index("Sentences recovered")
+    assert types < sentences < index.index("Only floors have numbers here so far")
+
+
+def test_defenses_are_compared_where_there_are_several(sample_site: Path, tmp_path: Path) -> None:
+    assert "strongest attack still recovers" in (sample_site / "index.html").read_text("utf-8")
+    store(tmp_path / "results", make_record(), make_score())
+    assert "strongest attack still" not in (draw(tmp_path) / "index.html").read_text("utf-8")
+
+
 def test_broken_plugins_are_listed(sample_site: Path) -> None:
     assert "submissions/attacks/broken.py" in (sample_site / "index.html").read_text("utf-8")
 

@@ -1,0 +1,157 @@
+"""The front page's matrices: tasks by family and size, columns by mean, leaders above floors."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmark.records import Parameters, Status
+from leaderboard.catalogue import TaskRow
+from leaderboard.families import by_family, family_title, stem, task_order
+from leaderboard.matrix import Matrix, silences
+from leaderboard.overview import attack_matrix, defense_matrix
+from leaderboard.ranking import boards
+from leaderboard.rows import Row
+from tests.leaderboard.samples import make_record, make_score, make_snapshots
+
+LM, CLS = "language-modeling", "classification"
+TASKS = [TaskRow("s/cola", CLS, "Judges."), TaskRow("s/wiki", LM, "Reads."), TaskRow("s/x", "", "")]
+
+
+def row(
+    task: str,
+    attack: str,
+    level: float,
+    *,
+    defense: str = "none",
+    parameters: Parameters | None = None,
+    token_sets: bool = False,
+) -> Row:
+    """A scored row whose every snapshot is worth `level`."""
+    record = make_record(
+        task,
+        attack,
+        defense,
+        attack_parameters=parameters,
+        snapshots=make_snapshots(token_sets=token_sets),
+    )
+    return Row(record, make_score({"rougeL": [level] * 8, "type_f1": [level] * 8}))
+
+
+def attacks(rows: list[Row], metric: str = "rougeL") -> Matrix:
+    """The matrix of attacks on `TASKS`."""
+    return attack_matrix(metric, TASKS, boards(rows, {task.name: task.family for task in TASKS}))
+
+
+def columns(matrix: Matrix) -> list[str]:
+    """The attacks in order."""
+    return [head.row.attack for head in matrix.heads]
+
+
+def test_sizes_are_counted_and_variants_stay_together() -> None:
+    wanted = ["20x", "a", "a-b2", "a-b4", "a-b16", "a-b32", "a-tuned", "a-tuned-b2"]
+    wanted += ["b", "b-t500", "b-t1000", "b-tuned"]
+    made = [TaskRow(f"s/{name}", LM, "") for name in sorted(wanted)]
+    ordered = [task.name.removeprefix("s/") for task in sorted(made, key=task_order)]
+    assert ordered == wanted
+
+
+def test_families_have_a_fixed_order_and_strange_ones_come_last() -> None:
+    families = ["", "vision", "federated", "translation", CLS, LM]
+    grouped = by_family(TaskRow(f"s/{i}", family, "") for i, family in enumerate(families))
+    assert [family for family, _ in grouped] == [*reversed(families[2:]), "vision", ""]
+    assert family_title(LM) == "Language modeling"
+    assert family_title("") == "Other tasks"
+
+
+def test_the_size_is_no_part_of_the_stem() -> None:
+    assert stem("mini/cola-b4") == stem("mini/cola-b16") == stem("mini/cola")
+    assert stem("mini/cola-float64") == "mini/cola-float64"
+    assert stem("-b4") == ""
+
+
+@given(st.lists(st.text(st.sampled_from("ab-/09²٣"), max_size=12) | st.text(max_size=20)))
+def test_any_names_have_one_order(names: list[str]) -> None:
+    made = [TaskRow(name, "", "") for name in dict.fromkeys(names)]
+    shuffled = random.Random(0).sample(made, len(made))
+    assert sorted(made, key=task_order) == sorted(shuffled, key=task_order)
+
+
+def test_columns_are_ordered_by_their_mean() -> None:
+    rows = [row("s/wiki", "weak", 0.3), row("s/cola", "weak", 0.3), row("s/wiki", "strong", 0.9)]
+    matrix = attacks([*rows, row("s/cola", "late", 0.5)])
+    assert columns(matrix) == ["strong", "weak", "late"]
+    strong = matrix.means[0]
+    assert (strong.value, strong.measured, strong.tasks) == (0.45, 1, 2)  # cola counts as 0
+
+
+def test_lines_stand_under_their_family_with_its_means() -> None:
+    matrix = attacks([row("s/wiki", "a", 0.4), row("s/cola", "a", 0.8)])
+    assert [group.family for group in matrix.groups] == [LM, CLS, ""]
+    assert [line.task.name for line in matrix.lines] == ["s/wiki", "s/cola", "s/x"]
+    assert [group.means[0].value for group in matrix.groups] == [0.4, 0.8, None]
+
+
+def test_only_the_first_of_several_sizes_says_what_it_is() -> None:
+    made = [
+        TaskRow("s/a", LM, "Reads.", checkpoint="tuned"),
+        TaskRow("s/a-b2", LM, "Reads, 2 to a batch.", checkpoint="tuned"),
+        TaskRow("s/a-scratch", LM, "Reads.", checkpoint="random"),
+    ]
+    matrix = attack_matrix("rougeL", made, boards([row("s/a", "a", 0.4)], {}))
+    assert [line.note for line in matrix.lines] == ["Reads.", "", "Weights: random."]
+
+
+def test_an_attack_leads_only_above_the_floors() -> None:
+    above = attacks(
+        [row("s/wiki", "a", 0.4), row("s/wiki", "b", 0.4), row("s/wiki", "random", 0.1)]
+    )
+    assert [cell.leads for cell in above.lines[0].cells] == [True, True, False]
+    assert [mean.leads for mean in above.means] == [1, 1, 0]
+    level = attacks([row("s/wiki", "a", 0.4), row("s/wiki", "prior_only", 0.4)])
+    assert not any(cell.leads for cell in level.lines[0].cells)
+
+
+def test_floors_alone_are_no_contest() -> None:
+    assert not attacks([row("s/wiki", "random", 0.4)]).contested
+    assert attacks([row("s/wiki", "random", 0.4), row("s/wiki", "a", 0.1)]).contested
+
+
+def test_variants_are_columns_of_their_own_and_token_sets_are_left_out() -> None:
+    rows = [
+        row("s/wiki", "a", 0.4),
+        row("s/wiki", "a", 0.6, parameters={"loss": "l2"}),
+        row("s/wiki", "bag", 0.9, token_sets=True),
+    ]
+    assert columns(attacks(rows)) == ["a[loss=l2]", "a"]
+    assert attacks(rows).token_sets == ("bag",)
+    assert columns(attacks(rows, "type_f1"))[0] == "bag"
+
+
+def test_defenses_start_with_none_and_then_leave_least_first() -> None:
+    made = [
+        row(task, attack, level * strength, defense=defense)
+        for task in ("s/wiki", "s/cola")
+        for attack, strength in (("a", 1.0), ("b", 0.5))
+        for defense, level in (("prune", 0.5), ("none", 0.9), ("dpsgd", 0.1))
+    ]
+    half = row("s/wiki", "a", 0.2, defense="half")  # unmeasured on cola: a full leak there
+    matrix = defense_matrix("rougeL", TASKS, boards([*made, half], {}))
+    heads = [head.row.defense for head in matrix.heads]
+    assert heads == ["none", "dpsgd", "prune", "half"]
+    strongest = matrix.lines[0].cells[0]
+    assert strongest.entry is not None
+    assert (strongest.entry.row.attack, strongest.rivals) == ("a", 2)
+
+
+def test_a_reason_is_said_once_with_all_its_tasks() -> None:
+    failed = [
+        Row(make_record(task, "film", status=Status.UNSUPPORTED, reason="needs labels"))
+        for task in ("s/wiki", "s/cola")
+    ]
+    rows = [*failed, row("s/wiki", "a", 0.4)]
+    (silence,) = silences([attacks(rows), attacks(rows, "type_f1")])
+    assert (silence.head.row.attack, silence.label) == ("film", "unsupported")
+    assert (silence.reason, silence.tasks) == ("needs labels", ("s/wiki", "s/cola"))
