@@ -14,6 +14,13 @@ FEDE_VOCAB = "Zhang et al., FedeVocab: private vocabularies in federated text cl
 PUBLIC = frozenset({Knowledge.PUBLIC_TEXT, Knowledge.PRIOR, Knowledge.NOISE_SCALE})
 GIVEN_LABELS = PUBLIC | {Knowledge.LABELS, Knowledge.LENGTHS}
 
+NAMES = {"bilstm": "BiLSTM", "distilbert": "DistilBERT"}
+WHOSE = {
+    "gpt2-finetuned": "A small GPT-2",
+    "gpt2-pretrained": "A small GPT-2 that has read little of the kind",
+    "gpt2-scratch": "A small GPT-2 that has barely begun",
+    "gpt2-tied": "A small GPT-2 with tied embeddings",
+}
 CHECKPOINTS = {
     "gpt2-finetuned": "pretrained on public text, then fine-tuned on public text of the domain",
     "gpt2-pretrained": "pretrained on public text, mostly of other domains",
@@ -41,7 +48,7 @@ def language_model(name: str, corpus: str, words: str, model: str = "gpt2-finetu
     return Task(
         name=f"mini/{name}",
         family="language-modeling",
-        summary=f"A small GPT-2 learns {words}.",
+        summary=f"{WHOSE[model]} learns {words}.",
         corpus=f"builtin:{corpus}",
         model=f"builtin:{model}",
         objective="causal-lm",
@@ -82,7 +89,10 @@ def translator(name: str, tokens: int, model: str, checkpoint: str) -> Task:
     return Task(
         name=f"mini/{name}",
         family="translation",
-        summary=f"A small Transformer learns German to English, {tokens} target tokens to a batch.",
+        summary=(
+            f"A small Transformer ({checkpoint}) learns German to English, "
+            f"{tokens} target tokens to a batch."
+        ),
         corpus="builtin:iwslt",
         model=f"builtin:{model}",
         objective="translation",
@@ -102,7 +112,7 @@ def federated(name: str, labels: int, model: str, batch: int, words: str) -> Tas
     return Task(
         name=f"mini/{name}",
         family="federated",
-        summary=f"One of 100 clients sorts {words} with a small {model}.",
+        summary=f"One of 100 clients sorts {words} with a small {NAMES[model]}.",
         corpus=f"builtin:{name.removesuffix('-distilbert')}",
         model=f"builtin:{model}",
         objective="classification",

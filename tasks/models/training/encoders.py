@@ -45,8 +45,8 @@ STEPS = "masked-word steps, starting with the embeddings of prior-gpt2"
 
 BERT = Schedule(steps=3500, rate=1e-3, warmup=100, seed=21)
 COLA = Schedule(steps=1000, rate=3e-4, seed=22)
-DISTILBERT = Schedule(steps=2000, rate=1e-3, warmup=100, seed=23)
-BILSTM = Schedule(steps=400, rate=3e-3, seed=24)
+DISTILBERT = Schedule(steps=3000, rate=1e-3, warmup=100, seed=23)
+BILSTM = Schedule(steps=150, rate=3e-3, seed=24)
 
 
 def bert_pretrained(shop: Workshop) -> Trained:

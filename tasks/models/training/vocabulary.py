@@ -5,16 +5,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import BPE, WordPiece
-from tokenizers.trainers import BpeTrainer, WordPieceTrainer
+from tokenizers.trainers import BpeTrainer
 from transformers import PreTrainedTokenizerFast
 
 END_OF_TEXT = "<|endoftext|>"
 BERT_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 MARIAN_SPECIAL = ("<pad>", "</s>")
+LETTERS = 64
+"""How many letters and signs BERT's vocabulary knows; words with others become [UNK]."""
 
 
 def gpt2_tokenizer(texts: Sequence[str], size: int) -> PreTrainedTokenizerFast:
@@ -35,14 +38,10 @@ def gpt2_tokenizer(texts: Sequence[str], size: int) -> PreTrainedTokenizerFast:
 
 def bert_tokenizer(texts: Sequence[str], size: int) -> PreTrainedTokenizerFast:
     """Lower-cased WordPiece; a text stands between [CLS] and [SEP]."""
-    tokenizer = Tokenizer(WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    pieces = [*BERT_SPECIAL, *word_pieces(texts, size - len(BERT_SPECIAL))]
+    vocabulary = {piece: index for index, piece in enumerate(pieces)}
+    tokenizer = _read_as_bert(Tokenizer(WordPiece(vocabulary, unk_token="[UNK]")))
     tokenizer.decoder = decoders.WordPiece(prefix="##")
-    trainer = WordPieceTrainer(
-        vocab_size=size, special_tokens=list(BERT_SPECIAL), limit_alphabet=64, show_progress=False
-    )
-    tokenizer.train_from_iterator(texts, trainer)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
@@ -55,6 +54,39 @@ def bert_tokenizer(texts: Sequence[str], size: int) -> PreTrainedTokenizerFast:
         mask_token="[MASK]",
         model_max_length=128,
     )
+
+
+def word_pieces(texts: Sequence[str], size: int) -> list[str]:
+    """All common letters, then the most frequent pieces that BPE cuts the words into.
+
+    The library's own WordPiece trainer breaks ties by hash order, so that two runs differ.
+    """
+    cutter = _read_as_bert(Tokenizer(BPE()))
+    trainer = BpeTrainer(vocab_size=size, limit_alphabet=LETTERS, show_progress=False)
+    cutter.train_from_iterator(texts, trainer)
+    letters, counts = set[str](), Counter[str]()
+    for word, times in _words(cutter, texts).items():
+        tokens = cutter.encode(word).tokens
+        if "".join(tokens) != word:
+            continue  # it has a rare letter, and will be [UNK]
+        letters.update([word[0], *(f"##{letter}" for letter in word[1:])])
+        for piece in [tokens[0], *(f"##{token}" for token in tokens[1:])]:
+            counts[piece] += times
+    longer = sorted(counts.keys() - letters, key=lambda piece: (-counts[piece], piece))
+    return [*sorted(letters), *longer][:size]
+
+
+def _read_as_bert(tokenizer: Tokenizer) -> Tokenizer:
+    """Lower case, no accents, split at blanks and punctuation."""
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return tokenizer
+
+
+def _words(tokenizer: Tokenizer, texts: Sequence[str]) -> Counter[str]:
+    normal = (tokenizer.normalizer.normalize_str(text) for text in texts)
+    split = (tokenizer.pre_tokenizer.pre_tokenize_str(text) for text in normal)
+    return Counter(word for words in split for word, _ in words)
 
 
 def marian_tokenizer(texts: Sequence[str], size: int) -> PreTrainedTokenizerFast:
