@@ -182,6 +182,7 @@ def write_atomically(path: Path, text: str) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            os.chmod(temporary, 0o644)  # mkstemp's own mode is for secrets
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())

@@ -143,8 +143,8 @@ def _judge(one: SnapshotSet, index: int, fresh: Sketch) -> Verdict:
         return Verdict("outdated", False, f"{one.path(index)} was made from other inputs.")
     word = compare(sheet.sketch, fresh)
     for digest, published in _published(one, index):
-        if digest == sheet.digest:
-            word = max(word, compare(published, fresh), key=list(Comparison).index)
+        if digest == sheet.digest and compare(published, fresh) is Comparison.DIFFERENT:
+            word = Comparison.DIFFERENT
     fine = word is not Comparison.DIFFERENT
     return Verdict(str(word), fine, f"{one.path(index)} is not what a new build gives.")
 

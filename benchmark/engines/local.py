@@ -180,19 +180,19 @@ class Slot:
         return lines[-1][:300] if lines else ""
 
     def stop(self) -> None:
-        """End the server and everything below it."""
-        if self.process is None:
+        """End the server and everything below it; safe to call from two threads at once."""
+        process, self.process = self.process, None
+        if process is None:
             return
         with contextlib.suppress(psutil.Error):
-            for member in psutil.Process(self.process.pid).children(recursive=True):
+            for member in psutil.Process(process.pid).children(recursive=True):
                 with contextlib.suppress(psutil.Error):
                     member.kill()
-        self.process.kill()
-        self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout):
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout):
             with contextlib.suppress(OSError):
                 stream.close() if stream else None
-        self.process = None
 
     def close(self) -> None:
         """End the server and remove its folders."""

@@ -19,7 +19,7 @@ from tasks.corpora.base import Row, Split
 from tasks.models.bilstm import BiLSTMForSequenceClassification
 from tasks.models.sources import draw_head
 from tasks.models.training import shapes
-from tasks.models.training.language import MIXED, OWN
+from tasks.models.training.language import OWN, REVIEWS
 from tasks.models.training.loop import Schedule, fit
 from tasks.models.training.masking import masked, spliced
 from tasks.models.training.measure import (
@@ -61,7 +61,7 @@ def bert_pretrained(shop: Workshop) -> Trained:
     schedule = shop.schedule(BERT)
     fit(model, data, lambda batch, g: _masked_loss(model, batch, g, splices=True), schedule)
     what = f"{TEXT}, and Rotten Tomatoes"
-    story = Story(f"{schedule.steps} {STEPS}", what, MIXED, schedule)
+    story = Story(f"{schedule.steps} {STEPS}", what, REVIEWS, schedule)
     scores = _masked_scores(model, untrained, tokenizer, (*CLASSIFICATION, *FEDERATED))
     return Trained(model.bert, tokenizer, story, scores)
 
@@ -76,7 +76,7 @@ def bert_cola(shop: Workshop) -> Trained:
     _, untrained = _twins(lambda: BertForSequenceClassification(model.config), COLA.seed)
     story = Story(
         f"bert-pretrained and {schedule.steps} steps more", "public rows of the builtin cola",
-        MIXED, schedule,
+        REVIEWS, schedule,
     )  # fmt: skip
     return Trained(model, tokenizer, story, _class_scores(model, untrained, tokenizer, "cola"))
 
@@ -90,7 +90,7 @@ def distilbert(shop: Workshop) -> Trained:
     data = OBJECTIVE.encode(tokenizer, texts(FEDERATED + CLASSIFICATION), None, None, MAX_TOKENS)
     schedule = shop.schedule(DISTILBERT)
     fit(model, data, lambda batch, g: _masked_loss(model, batch, g, splices=False), schedule)
-    story = Story(f"{schedule.steps} {STEPS}", TEXT, OWN, schedule)
+    story = Story(f"{schedule.steps} {STEPS}", TEXT, REVIEWS, schedule)
     scores = _masked_scores(model, untrained, tokenizer, FEDERATED)
     return Trained(model.distilbert, tokenizer, story, scores)
 

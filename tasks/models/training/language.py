@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 FINE_TUNED = ("wikitext", "enron")
 OWN = "project's own text"
 MIXED = "project's own text, WikiText (CC BY-SA) and Rotten Tomatoes (CC BY 4.0)"
+REVIEWS = "project's own text and Rotten Tomatoes (CC BY 4.0)"
 FINE_TUNED_TEXT = "public rows of the builtin wikitext and enron"
 
 REMEMBERED = 3
@@ -96,7 +97,7 @@ def prior(shop: Workshop) -> Trained:
     schedule = shop.schedule(PRIOR)
     _train(model, tokenizer, sentences, schedule)
     what = f"public rows of the builtin {', '.join(names)}, and Rotten Tomatoes"
-    story = Story(f"{schedule.steps} steps from a random start", what, MIXED, schedule)
+    story = Story(f"{schedule.steps} steps from a random start", what, REVIEWS, schedule)
     return _finished(model, tokenizer, story, names)
 
 

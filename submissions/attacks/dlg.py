@@ -1,0 +1,28 @@
+"""Deep Leakage from Gradients: move random embeddings until their gradient is the observed one."""
+
+from __future__ import annotations
+
+from submissions.blocks.matching.attack import MatchingAttack
+from submissions.blocks.matching.distances import Distance, SquaredL2
+from submissions.blocks.matching.search import Search
+from submissions.blocks.matching.settings import descent_parameters
+from submissions.blocks.matching.start import start_gaussian
+
+
+class DLG(MatchingAttack):
+    """Squared L2 distance of the gradients, Adam from one Gaussian start."""
+
+    name = "dlg"
+    summary = "Optimises embeddings until the squared distance of the gradients is small."
+    paper = "Zhu et al., Deep Leakage from Gradients, 2019"
+    parameters = descent_parameters(steps=2500, learning_rate=0.1)
+
+    def distance(self) -> Distance:
+        """‖∇W' - ∇W‖²."""
+        return SquaredL2()
+
+    def search(self, search: Search) -> None:
+        """Algorithm 1 of the paper; the best point of the descent is the answer."""
+        start_gaussian(search)
+        for step in search.steps():
+            search.descend(step)

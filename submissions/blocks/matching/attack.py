@@ -1,0 +1,140 @@
+"""What the gradient-matching attacks have in common: from observations to searches and back."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import Sequence
+
+import torch
+
+from benchmark.spec import Attack, Observation, Recovery
+from submissions.blocks.matching.build import build_matcher, samples_of
+from submissions.blocks.matching.distances import Distance
+from submissions.blocks.matching.matcher import Matcher
+from submissions.blocks.matching.problem import Problem, layout_of, problems_of
+from submissions.blocks.matching.search import Descent, Search
+
+_GRAPH = 8
+"""Bytes that a continuous step takes, as a multiple of what the forward pass saves."""
+
+
+class MatchingAttack(Attack):
+    """Searches several snapshots side by side, as many as the memory budget allows."""
+
+    objectives = frozenset({"classification", "causal-lm"})
+
+    @abstractmethod
+    def distance(self) -> Distance:
+        """The loss between gradients."""
+
+    @abstractmethod
+    def search(self, search: Search) -> None:
+        """The algorithm, which leaves its answer in `search.best`."""
+
+    def length_weight(self) -> float:
+        """Weight of LAMP's embedding length regulariser: none, unless an attack says so."""
+        return 0.0
+
+    def remark(self, observation: Observation) -> str:
+        """A sentence for the record on how this attack ran here."""
+        return ""
+
+    def recover(self, observation: Observation) -> Recovery:
+        """One snapshot is a joint search of one."""
+        return self.recover_many([observation])[0]
+
+    def recover_many(self, observations: Sequence[Observation]) -> list[Recovery]:
+        """Search all snapshots side by side; the answers are those of separate searches."""
+        groups: dict[tuple[object, ...], list[Problem]] = defaultdict(list)
+        for number, observation in enumerate(observations):
+            for problem in problems_of(observation, number, self.word("labels") == "optimised"):
+                groups[_kind(problem)].append(problem)
+        found: dict[int, tuple[float, Recovery]] = {}
+        for problems in groups.values():
+            size = self._problems_at_once(problems)
+            for first in range(0, len(problems), size):
+                for problem, score, recovery in self._reconstruct(problems[first : first + size]):
+                    if problem.number not in found or score < found[problem.number][0]:
+                        found[problem.number] = (score, recovery)
+        return [found[number][1] for number in range(len(observations))]
+
+    def _reconstruct(self, problems: Sequence[Problem]) -> list[tuple[Problem, float, Recovery]]:
+        """One joint search."""
+        layout = layout_of(problems)
+        matcher, how = self._matcher(problems)
+        search = Search(
+            problems, layout, matcher, self._descent(), self.length_weight(), self._budget(problems)
+        )
+        with matcher:
+            self.search(search)
+        stopped = search.stopped_at
+        early = f"Stopped after {stopped} of {search.descent.steps} steps." if stopped else ""
+        notes = [how, early, self.remark(problems[0].observation)]
+        note = " ".join(part for part in notes if part)
+        sentences, scores = search.tokens(search.best), search.best_losses.tolist()
+        return [
+            (problem, scores[p], Recovery(sentences[p], note=note))
+            for p, problem in enumerate(problems)
+        ]
+
+    def _matcher(self, problems: Sequence[Problem]) -> tuple[Matcher, str]:
+        samples = samples_of(problems, layout_of(problems), self.word("labels") == "optimised")
+        weighting = self.word("layer_weighting") if "layer_weighting" in self.settings else "none"
+        return build_matcher(
+            problems, samples, self.distance(), weighting, self.flag("simulate_steps")
+        )
+
+    def _descent(self) -> Descent:
+        return Descent(
+            steps=self.whole("steps"),
+            learning_rate=self.number("learning_rate"),
+            decay=self.number("decay"),
+            decay_every=self.whole("decay_every"),
+            optimizer=self.word("optimizer"),
+            horizon=self.whole("horizon"),
+            clip=self.number("clip"),
+        )
+
+    def _problems_at_once(self, problems: Sequence[Problem]) -> int:
+        """Targets and the graph of a continuous step have to fit into the budget."""
+        if len(problems) == 1:
+            return 1
+        longest = max(problems, key=lambda problem: max(problem.lengths))
+        matcher, _ = self._matcher([longest])
+        each = 2 * sum(tensor.nbytes for tensor in longest.target.values())
+        each *= 3 if matcher.distance.writes_gradients else 1
+        each += _GRAPH * matcher.bytes_per_row * len(longest.lengths)
+        return max(1, self._budget(problems) // each)
+
+    def _budget(self, problems: Sequence[Problem]) -> int:
+        """Bytes: the setting, or half of what a GPU has left, or 1 GiB."""
+        device = problems[0].observation.public.device
+        if self.whole("memory_mb"):
+            return self.whole("memory_mb") << 20
+        if device.type == "cuda":
+            return int(torch.cuda.mem_get_info(device)[0]) // 2
+        return 1 << 30
+
+    def number(self, name: str) -> float:
+        """A setting that is a number."""
+        return float(self.settings[name])
+
+    def whole(self, name: str) -> int:
+        """A setting that is a whole number."""
+        return int(self.settings[name])
+
+    def word(self, name: str) -> str:
+        """A setting that is a word."""
+        return str(self.settings[name])
+
+    def flag(self, name: str) -> bool:
+        """A setting that is on or off."""
+        return bool(self.settings[name])
+
+
+def _kind(problem: Problem) -> tuple[object, ...]:
+    """Problems of one kind can be searched side by side."""
+    update = problem.observation.update
+    steps = (update.kind, update.local_steps, update.learning_rate)
+    return (len(problem.lengths), problem.classes is None, tuple(problem.target), steps)

@@ -1,0 +1,154 @@
+"""The plain way: autograd over all parameters, one candidate at a time.
+
+Works for every model. It is the reference in tests, the fall-back for layers without a rule, and
+the way to match an update of several local steps by simulating them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from submissions.blocks.matching.distances import Target, stack_target
+from submissions.blocks.matching.gradients import Dense
+from submissions.blocks.matching.matcher import Matcher, requiring_grad
+from submissions.blocks.matching.samples import Points, Samples
+
+
+class PlainMatcher(Matcher):
+    """Writes out every gradient."""
+
+    def attached(self) -> AbstractContextManager[None]:
+        """Only matched parameters ask for gradients."""
+        return requiring_grad(self.samples.model, frozenset(self.factors))
+
+    def losses(self, points: Points, differentiable: bool) -> Tensor:
+        """One candidate after another."""
+        rows = [
+            torch.stack([self.loss_of(points, p, k, differentiable) for k in range(points.count)])
+            for p in range(len(self.targets))
+        ]
+        return torch.stack(rows)
+
+    def candidates_at_once(self, budget: int) -> int:
+        """One: nothing is shared between candidates."""
+        return 1
+
+    def loss_of(
+        self, points: Points, problem: int, candidate: int, differentiable: bool = False
+    ) -> Tensor:
+        """Loss of one candidate of one problem."""
+        samples = one_problem(self.samples, problem)
+        point = one_point(points, problem, candidate)
+        with torch.enable_grad():
+            gradients = self.gradients(samples, point, differentiable)
+        targets = [self._target(name, problem) for name in self.factors]
+        terms = [
+            self.distance.terms(Dense(gradient[None, None, None]), target)
+            for gradient, target in zip(gradients, targets, strict=True)
+        ]
+        norms = torch.cat([target.norms for target in targets])  # (L, 1)
+        loss = self.distance.total(torch.cat(terms), norms)[0, 0]
+        return loss if differentiable else loss.detach()
+
+    def gradients(self, samples: Samples, point: Points, differentiable: bool) -> list[Tensor]:
+        """Gradient of the batch loss in each matched parameter."""
+        named = dict(samples.model.named_parameters())
+        parameters = [named[name] for name in self.factors]
+        return gradients_of(samples.losses(point).mean(), parameters, differentiable)
+
+    def _target(self, name: str, problem: int) -> Target:
+        return stack_target([[self.targets[problem][name]]], [self.factors[name]])
+
+
+class SimulatingMatcher(PlainMatcher):
+    """Runs the client's own steps of gradient descent and compares where they lead."""
+
+    def __init__(self, *arguments: Any, local_steps: int, learning_rate: float) -> None:
+        super().__init__(*arguments)
+        self.local_steps = local_steps
+        self.learning_rate = learning_rate
+
+    def gradients(self, samples: Samples, point: Points, differentiable: bool) -> list[Tensor]:
+        """The mean gradient along the client's path, which is what its weight difference shows.
+
+        A batch that divides into as many parts as there were steps is taken part by part, one a
+        step (as LAMP's FedAvg experiment does); any other is taken whole in every step.
+        """
+        start = dict(samples.model.named_parameters())
+        weights: dict[str, Tensor] = {name: start[name] for name in self.factors}
+        parts = _parts(point.embeddings.shape[2], self.local_steps)
+        for part in parts:
+            moved = _moved(samples, weights, part)
+            loss = moved.losses(_some_samples(point, part)).mean()
+            steps = gradients_of(loss, list(weights.values()), create_graph=True)
+            weights = {
+                name: weight - self.learning_rate * step
+                for (name, weight), step in zip(weights.items(), steps, strict=True)
+            }
+        scale = self.learning_rate * self.local_steps
+        return [(start[name] - weights[name]) / scale for name in self.factors]
+
+
+class _Moved(nn.Module):
+    """The model with other weights; `_module` is where objectives look for its configuration."""
+
+    def __init__(self, model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        self._module = model
+        self.weights = weights
+
+    def forward(self, **inputs: Any) -> Any:
+        return functional_call(self._module, dict(self.weights), (), inputs)
+
+
+def gradients_of(loss: Tensor, parameters: Sequence[Tensor], create_graph: bool) -> list[Tensor]:
+    """Gradients, zero for parameters that the loss does not use."""
+    values = torch.autograd.grad(
+        loss, list(parameters), create_graph=create_graph, allow_unused=True
+    )
+    return [
+        torch.zeros_like(p) if value is None else value
+        for p, value in zip(parameters, values, strict=True)
+    ]
+
+
+def one_problem(samples: Samples, problem: int) -> Samples:
+    """The samples of a single problem."""
+    which = slice(problem, problem + 1)
+    classes = None if samples.classes is None else samples.classes[which]
+    return _replaced(samples, samples.mask[which], samples.fixed_ids[which], classes)
+
+
+def one_point(points: Points, problem: int, candidate: int) -> Points:
+    """A single candidate of a single problem."""
+    p, k = slice(problem, problem + 1), slice(candidate, candidate + 1)
+    logits = points.label_logits
+    return Points(points.embeddings[p, k], None if logits is None else logits[p, k])
+
+
+def _some_samples(point: Points, part: slice) -> Points:
+    logits = point.label_logits
+    return Points(point.embeddings[:, :, part], None if logits is None else logits[:, :, part])
+
+
+def _moved(samples: Samples, weights: Mapping[str, Tensor], part: slice) -> Samples:
+    classes = None if samples.classes is None else samples.classes[:, part]
+    smaller = _replaced(samples, samples.mask[:, part], samples.fixed_ids[:, part], classes)
+    return Samples(**(vars(smaller) | {"model": _Moved(samples.model, weights)}))
+
+
+def _replaced(samples: Samples, mask: Tensor, fixed: Tensor, classes: Tensor | None) -> Samples:
+    return Samples(**(vars(samples) | {"mask": mask, "fixed_ids": fixed, "classes": classes}))
+
+
+def _parts(batch: int, steps: int) -> list[slice]:
+    if batch % steps:
+        return [slice(0, batch)] * steps
+    size = batch // steps
+    return [slice(i * size, (i + 1) * size) for i in range(steps)]
