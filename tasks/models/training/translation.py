@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from transformers import MarianConfig, MarianMTModel
 
+from tasks.models.loading import freeze_to_buffers
 from tasks.models.training import shapes
 from tasks.models.training.language import OWN
 from tasks.models.training.loop import Schedule, fit
@@ -37,6 +38,7 @@ def scratch(shop: Workshop) -> Trained:
     tokenizer = marian_tokenizer(both, shapes.MARIAN_VOCABULARY)
     torch.manual_seed(SCRATCH.seed)
     model = MarianMTModel(shapes.marian(len(tokenizer)))
+    freeze_to_buffers(model)
     _train(model, tokenizer, SCRATCH)
     story = Story(f"{SCRATCH.steps} steps from a random start", TEXT, OWN, SCRATCH)
     return _finished(model, tokenizer, story)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tasks.models.loading import load_weights, open_tokenizer
+from tasks.models.loading import freeze_to_buffers, load_weights, open_tokenizer
 from tasks.models.sources import save_weights
 from tasks.models.training.loop import Schedule
 from tasks.models.training.text import RealText
@@ -41,6 +41,7 @@ class Workshop:
     def model(self, name: str, objective: str, **configuration: Any) -> PreTrainedModel:
         """A model that was made before, to continue from."""
         model, _ = load_weights(self.weights / name, objective, torch.float32, **configuration)
+        freeze_to_buffers(model)
         return model
 
 
