@@ -43,6 +43,7 @@ class LoadedTask:
 
     def __init__(self, task: Task) -> None:
         self.task = task
+        self._corpus_digest = corpora.digest(task.corpus)  # first, since it costs least to miss
         self.model_directory = materialise(task)
         named = None if task.prior in (None, "self") else task.prior
         self.prior_directory: Path | None = locate(named) if named else None
@@ -86,7 +87,7 @@ class LoadedTask:
     @cached_property
     def digest(self) -> str:
         """Over the definition, the weights, the corpus and the prior: what a result depends on."""
-        parts = [definition(self.task), self.settings_digest, corpora.digest(self.task.corpus)]
+        parts = [definition(self.task), self.settings_digest, self._corpus_digest]
         return _digest([*parts, model_digest(self.prior_directory) if self.prior_directory else ""])
 
     def public_text(self) -> list[str]:

@@ -46,12 +46,16 @@ def test_an_unknown_name_gets_a_hint() -> None:
 
 
 @pytest.mark.parametrize("name", packages.names())
-def test_a_missing_package_says_how_to_get_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_says_how_to_get_it(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LEAKBOARD_CACHE", str(tmp_path))  # nothing was prepared earlier
+
     def nowhere(distribution: str) -> metadata.Distribution:
         raise metadata.PackageNotFoundError(distribution)
 
     monkeypatch.setattr(metadata, "distribution", nowhere)
-    with pytest.raises(UserError, match=r"is not installed; run `make open`\.$"):
+    with pytest.raises(UserError, match=r"is not installed; (run `make open`|install .*)\.$"):
         packages.locate(name)
 
 
@@ -135,7 +139,7 @@ def test_a_zip_in_five_parts_is_joined(tmp_path: Path, monkeypatch: pytest.Monke
         size = len(content) // 5 + 1
         part = content[number * size : (number + 1) * size]
         (tmp_path / f"all-mpnet-base-v2.zip.{number + 1:03}").write_bytes(part)
-    monkeypatch.setattr(packages, "_installed", lambda _, path: tmp_path / Path(path).name)
+    monkeypatch.setattr(packages, "_installed", lambda _, path, how="": tmp_path / Path(path).name)
     monkeypatch.setattr(packages, "_MPNET", pins(weights="weights" * 100))
     assert [path.name for path in packages.locate("mpnet").iterdir()] == ["weights"]
 
