@@ -50,31 +50,32 @@ class MatchingAttack(Attack):
         for number, observation in enumerate(observations):
             for problem in problems_of(observation, number, self.word("labels") == "optimised"):
                 groups[_kind(problem)].append(problem)
+        together = [part for problems in groups.values() for part in self._divided(problems)]
         found: dict[int, tuple[float, Recovery]] = {}
-        for problems in groups.values():
-            size = self._problems_at_once(problems)
-            for first in range(0, len(problems), size):
-                for problem, score, recovery in self._reconstruct(problems[first : first + size]):
-                    if problem.number not in found or score < found[problem.number][0]:
-                        found[problem.number] = (score, recovery)
+        for number, problems in enumerate(together):
+            share = 1 / (len(together) - number)
+            for problem, loss, recovery in self._reconstruct(problems, share):
+                if problem.number not in found or loss < found[problem.number][0]:
+                    found[problem.number] = (loss, recovery)
         return [found[number][1] for number in range(len(observations))]
 
-    def _reconstruct(self, problems: Sequence[Problem]) -> list[tuple[Problem, float, Recovery]]:
-        """One joint search."""
+    def _reconstruct(
+        self, problems: Sequence[Problem], share: float
+    ) -> list[tuple[Problem, float, Recovery]]:
+        """One joint search, with its share of the remaining time."""
         layout = layout_of(problems)
         matcher, how = self._matcher(problems)
-        search = Search(
-            problems, layout, matcher, self._descent(), self.length_weight(), self._budget(problems)
-        )
+        budget, descent = self._budget(problems), self._descent()
+        search = Search(problems, layout, matcher, descent, self.length_weight(), budget, share)
         with matcher:
             self.search(search)
         stopped = search.stopped_at
         early = f"Stopped after {stopped} of {search.descent.steps} steps." if stopped else ""
         notes = [how, early, self.remark(problems[0].observation)]
         note = " ".join(part for part in notes if part)
-        sentences, scores = search.tokens(search.best), search.best_losses.tolist()
+        sentences, losses = search.tokens(search.best), search.best_losses.tolist()
         return [
-            (problem, scores[p], Recovery(sentences[p], note=note))
+            (problem, losses[p], Recovery(sentences[p], note=note))
             for p, problem in enumerate(problems)
         ]
 
@@ -96,16 +97,17 @@ class MatchingAttack(Attack):
             clip=self.number("clip"),
         )
 
-    def _problems_at_once(self, problems: Sequence[Problem]) -> int:
-        """Targets and the graph of a continuous step have to fit into the budget."""
+    def _divided(self, problems: Sequence[Problem]) -> list[Sequence[Problem]]:
+        """As many together as targets and the graph of a continuous step fit into the budget."""
         if len(problems) == 1:
-            return 1
+            return [problems]
         longest = max(problems, key=lambda problem: max(problem.lengths))
         matcher, _ = self._matcher([longest])
         each = 2 * sum(tensor.nbytes for tensor in longest.target.values())
         each *= 3 if matcher.distance.writes_gradients else 1
         each += _GRAPH * matcher.bytes_per_row * len(longest.lengths)
-        return max(1, self._budget(problems) // each)
+        size = max(1, self._budget(problems) // each)
+        return [problems[first : first + size] for first in range(0, len(problems), size)]
 
     def _budget(self, problems: Sequence[Problem]) -> int:
         """Bytes: the setting, or half of what a GPU has left, or 1 GiB."""

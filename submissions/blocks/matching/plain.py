@@ -77,22 +77,18 @@ class SimulatingMatcher(PlainMatcher):
     def gradients(self, samples: Samples, point: Points, differentiable: bool) -> list[Tensor]:
         """The mean gradient along the client's path, which is what its weight difference shows.
 
-        A batch that divides into as many parts as there were steps is taken part by part, one a
-        step (as LAMP's FedAvg experiment does); any other is taken whole in every step.
+        Each step takes an equal part of the batch, as clients do.
         """
-        start = dict(samples.model.named_parameters())
-        weights: dict[str, Tensor] = {name: start[name] for name in self.factors}
-        parts = _parts(point.embeddings.shape[2], self.local_steps)
-        for part in parts:
-            moved = _moved(samples, weights, part)
-            loss = moved.losses(_some_samples(point, part)).mean()
-            steps = gradients_of(loss, list(weights.values()), create_graph=True)
-            weights = {
-                name: weight - self.learning_rate * step
-                for (name, weight), step in zip(weights.items(), steps, strict=True)
-            }
-        scale = self.learning_rate * self.local_steps
-        return [(start[name] - weights[name]) / scale for name in self.factors]
+        named = dict(samples.model.named_parameters())
+        start: dict[str, Tensor] = {name: named[name] for name in self.factors}
+        total = [torch.zeros_like(weight) for weight in start.values()]
+        for part in _parts(point.embeddings.shape[2], self.local_steps):
+            rate = self.learning_rate
+            moved = {n: w - rate * t for (n, w), t in zip(start.items(), total, strict=True)}
+            loss = _moved(samples, moved, part).losses(_some_samples(point, part)).mean()
+            steps = gradients_of(loss, list(moved.values()), create_graph=differentiable)
+            total = [before + step for before, step in zip(total, steps, strict=True)]
+        return [each / self.local_steps for each in total]
 
 
 class _Moved(nn.Module):
@@ -148,7 +144,6 @@ def _replaced(samples: Samples, mask: Tensor, fixed: Tensor, classes: Tensor | N
 
 
 def _parts(batch: int, steps: int) -> list[slice]:
-    if batch % steps:
-        return [slice(0, batch)] * steps
-    size = batch // steps
-    return [slice(i * size, (i + 1) * size) for i in range(steps)]
+    """The samples of each step, divided as `Batch.split` does it."""
+    chunks = torch.arange(batch).chunk(steps)
+    return [slice(int(chunk[0]), int(chunk[-1]) + 1) for chunk in chunks]

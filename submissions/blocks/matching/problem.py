@@ -103,9 +103,11 @@ def special_tokens(public: Public) -> tuple[list[int], list[int]]:
     """Ids before and after every text, as the task's objective encodes it."""
     tokenizer = public.tokenizer
     if public.objective.name == "classification":
-        ids = tokenizer("a").input_ids
-        plain = [index for index, i in enumerate(ids) if i not in tokenizer.all_special_ids]
-        return list(ids[: plain[0]]), list(ids[plain[-1] + 1 :])
+        ids = list(tokenizer("a").input_ids)
+        plain = list(tokenizer("a", add_special_tokens=False).input_ids)
+        places = range(len(ids) - len(plain) + 1)
+        start = next(i for i in places if ids[i : i + len(plain)] == plain)
+        return ids[:start], ids[start + len(plain) :]
     end = tokenizer.eos_token_id
     start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else end
     if start is None:

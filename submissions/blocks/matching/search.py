@@ -50,14 +50,17 @@ class Search:
         descent: Descent,
         length_weight: float,
         budget: int,
+        share: float = 1.0,
     ) -> None:
-        """`length_weight`: α_reg; `budget`: bytes that scoring a chunk of candidates may take."""
+        """`length_weight`: α_reg; `budget`: bytes that scoring a chunk of candidates may take;
+        `share`: how much of the remaining time this search may use."""
         self.problems = problems
         self.layout = layout
         self.matcher = matcher
         self.descent = descent
         self.length_weight = length_weight
         self.budget = budget
+        self.deadline = time.monotonic() + share * self.seconds_left()
         self.vocabulary = matcher.samples.vocabulary
         self.mean_norm = self.vocabulary.table.norm(dim=1).mean()
         self.generators = [torch.Generator().manual_seed(problem.seed) for problem in problems]
@@ -104,9 +107,13 @@ class Search:
             yield step
             now = time.monotonic()
             longest, before = max(longest, now - before), now
-            if min(p.observation.seconds_left() for p in self.problems) < 3 * longest + 1:
+            if min(self.deadline - now, self.seconds_left()) < 3 * longest + 1:
                 self.stopped_at = step
                 return
+
+    def seconds_left(self) -> float:
+        """Time until the harness ends the first of these recoveries."""
+        return min(problem.observation.seconds_left() for problem in self.problems)
 
     def descend(self, step: int) -> None:
         """One optimizer step on the reconstruction loss.

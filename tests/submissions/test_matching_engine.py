@@ -1,0 +1,230 @@
+"""The fast engine against plain autograd, one candidate at a time, on every layer type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from submissions.blocks.matching.build import build_matcher, random_points, samples_of
+from submissions.blocks.matching.distances import L2L1, Cosine, Distance, SquaredL2, layer_factors
+from submissions.blocks.matching.gradients import Dense, Outer
+from submissions.blocks.matching.matcher import Matcher
+from submissions.blocks.matching.plain import PlainMatcher, SimulatingMatcher
+from submissions.blocks.matching.problem import Problem, layout_of, problems_of
+from submissions.blocks.matching.samples import Points
+from submissions.blocks.matching.traced import TracedMatcher, UnknownLayer
+from tests.submissions.test_matching_models import LANGUAGE_MODELS, MODELS, make_public, observe
+
+DISTANCES = (SquaredL2(), L2L1(0.01), L2L1(0.01, squared=False), Cosine())
+SENTENCES = ("word1 word2 word3 word4 word5", "word6 word7 word8", "word9 word1 word9 word2")
+OTHERS = ("word5 word7", "word11 word12 word13 word14", "word1 word20")
+CANDIDATES = 3
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Tiny models lose more than they gain by several threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def problems(name: str, batch: int, optimise: bool = False) -> list[Problem]:
+    public = make_public(name)
+    observations = [observe(public, *texts[:batch]) for texts in (SENTENCES, OTHERS)]
+    return [p for i, o in enumerate(observations) for p in problems_of(o, i, optimise)]
+
+
+def matchers(
+    name: str, batch: int, distance: Distance, optimise: bool = False
+) -> tuple[TracedMatcher, PlainMatcher]:
+    several = problems(name, batch, optimise)
+    samples = samples_of(several, layout_of(several), optimise)
+    traced, note = build_matcher(several, samples, distance)
+    assert isinstance(traced, TracedMatcher), note
+    return traced, PlainMatcher(samples, traced.targets, distance, traced.factors)
+
+
+def points_for(matcher: Matcher) -> Points:
+    """Three candidates a problem, with differentiable embeddings and label logits."""
+    one = random_points(matcher.samples)
+    generator = torch.Generator().manual_seed(7)
+
+    def several(values: Tensor) -> Tensor:
+        copies = values.repeat(1, CANDIDATES, *(1 for _ in values.shape[2:]))
+        noise = torch.randn(copies.shape, generator=generator)
+        return (copies + 0.3 * noise).requires_grad_()
+
+    labels = one.label_logits
+    return Points(several(one.embeddings), None if labels is None else several(labels))
+
+
+def evaluate(matcher: Matcher, points: Points) -> tuple[Tensor, list[Tensor]]:
+    inputs = [points.embeddings] + ([] if points.label_logits is None else [points.label_logits])
+    with matcher:
+        losses = matcher.losses(points, differentiable=True)
+        return losses.detach(), list(torch.autograd.grad(losses.sum(), inputs))
+
+
+def relative(found: Tensor, expected: Tensor) -> float:
+    return float((found - expected).norm() / expected.norm())
+
+
+@pytest.mark.parametrize("distance", DISTANCES, ids=("l2", "l2l1", "l2l1-norm", "cosine"))
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("name", MODELS)
+def test_losses_and_input_gradients_agree(name: str, batch: int, distance: Distance) -> None:
+    traced, plain = matchers(name, batch, distance)
+    points = points_for(traced)
+    fast, fast_gradients = evaluate(traced, points)
+    slow, slow_gradients = evaluate(plain, points)
+    assert fast.shape == (2, CANDIDATES)
+    torch.testing.assert_close(fast, slow, rtol=1e-4, atol=1e-7)
+    assert relative(fast_gradients[0], slow_gradients[0]) < 1e-4
+    assert fast.argmin(dim=1).tolist() == slow.argmin(dim=1).tolist()
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_optimised_labels_agree(name: str) -> None:
+    traced, plain = matchers(name, 1, SquaredL2(), optimise=True)
+    points = points_for(traced)
+    fast, fast_gradients = evaluate(traced, points)
+    slow, slow_gradients = evaluate(plain, points)
+    torch.testing.assert_close(fast, slow, rtol=1e-4, atol=1e-7)
+    for found, expected in zip(fast_gradients, slow_gradients, strict=True):
+        assert relative(found, expected) < 1e-4
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_true_embeddings_have_no_distance(name: str) -> None:
+    """In language models too: there the embeddings suggest the true labels."""
+    if name == "bilstm":
+        pytest.skip("as any classifier")
+    public = make_public(name)
+    observation = observe(public, SENTENCES[0])
+    several = problems_of(observation, 0, False)
+    samples = samples_of(several, layout_of(several), False)
+    if name in LANGUAGE_MODELS:  # a random table has no clear neighbours
+        samples = replace(samples, vocabulary=replace(samples.vocabulary, sharpness=300.0))
+    matcher, _ = build_matcher(several, samples, Cosine())
+    ids = public.tokenizer(SENTENCES[0], add_special_tokens=False).input_ids
+    table = samples.vocabulary.table
+    truth = table[torch.tensor([1, *ids, 2])][None, None, None]
+    with matcher:
+        near = matcher.losses(Points(truth), differentiable=False)
+        far = matcher.losses(Points(truth.flip(3)), differentiable=False)
+    assert near.item() < 1e-4 < far.item()
+
+
+def test_chunks_do_not_change_scores() -> None:
+    traced, _ = matchers("bert", 1, Cosine())
+    points = points_for(traced)
+    with traced:
+        whole = traced.losses(points, differentiable=False)
+        chunked = traced.scores(points, budget=1)
+    assert traced.candidates_at_once(1) == 1
+    torch.testing.assert_close(whole, chunked)
+
+
+def test_parameters_that_no_text_moves_are_left_out() -> None:
+    """The key bias of attention has no gradient, and its rounding noise has no direction."""
+    traced, _ = matchers("bert", 1, Cosine())
+    assert not [name for name in traced.factors if name.endswith("key.bias")]
+    assert [name for name in traced.factors if name.endswith("query.bias")]
+    assert not [name for name in traced.factors if "word_embeddings" in name]
+
+
+class Scale(nn.Module):
+    """A layer that no rule knows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.amount = nn.Parameter(torch.tensor([1.5]))
+
+    def forward(self, values: Tensor) -> Tensor:
+        return values * self.amount
+
+
+def test_an_unknown_layer_falls_back_to_plain_autograd() -> None:
+    public = make_public("bert")
+    public.model.classifier = nn.Sequential(Scale(), public.model.classifier)
+    several = problems_of(observe(public, SENTENCES[0]), 0, False)
+    samples = samples_of(several, layout_of(several), False)
+    matcher, note = build_matcher(several, samples, Cosine())
+    assert isinstance(matcher, PlainMatcher)
+    assert "Scale has no rule" in note
+    assert "classifier.0.amount" in matcher.factors
+    with pytest.raises(UnknownLayer):
+        TracedMatcher(samples, matcher.targets, Cosine(), matcher.factors)
+
+
+def test_a_rule_that_does_not_fit_is_noticed() -> None:
+    """A linear layer whose output is changed in place looks like one but is not."""
+    public = make_public("bert")
+    dense = public.model.bert.encoder.layer[0].intermediate.dense
+    dense.register_forward_hook(lambda module, given, output: output.mul(2.0), prepend=True)
+    several = problems_of(observe(public, SENTENCES[0]), 0, False)
+    samples = samples_of(several, layout_of(several), False)
+    matcher, note = build_matcher(several, samples, SquaredL2())
+    assert isinstance(matcher, PlainMatcher), "the hook runs first, so the rule misses the factor"
+    assert "do not fit" in note
+
+
+def test_the_model_is_left_as_it_was() -> None:
+    traced, plain = matchers("gpt2", 1, Cosine())
+    model = traced.samples.model
+    next(iter(model.parameters())).requires_grad_(False)
+    before = [parameter.requires_grad for parameter in model.parameters()]
+    for matcher in (traced, plain):
+        evaluate(matcher, points_for(traced))
+        assert [parameter.requires_grad for parameter in model.parameters()] == before
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_simulated_steps_meet_the_true_difference() -> None:
+    """A batch treated as one gradient is near, simulated steps are nearer.
+
+    What is left is the client's word embedding, which moves between its steps.
+    """
+    public = make_public("bert")
+    observation = observe(public, *SENTENCES, local_steps=3)
+    assert observation.update.kind == "difference"
+    several = problems_of(observation, 0, False)
+    samples = samples_of(several, layout_of(several), False)
+    batch, _ = build_matcher(several, samples, SquaredL2())
+    simulated, note = build_matcher(several, samples, SquaredL2(), simulate=True)
+    assert isinstance(simulated, SimulatingMatcher)
+    assert "3 local steps" in note
+    rows = [public.tokenizer(text).input_ids for text in SENTENCES]
+    width = max(len(row) for row in rows)
+    ids = torch.tensor([row + [2] * (width - len(row)) for row in rows])
+    truth = Points(samples.vocabulary.table[ids][None, None])
+    with batch:
+        as_batch = batch.losses(truth, differentiable=False).item()
+    with simulated:
+        exact = simulated.losses(truth, differentiable=False).item()
+    assert exact < 0.1 * as_batch
+
+
+def test_products_of_factors_equal_those_of_the_matrix() -> None:
+    generator = torch.Generator().manual_seed(0)
+    left = torch.randn(2, 3, 4, 5, 6, generator=generator)
+    right = torch.randn(2, 3, 4, 5, 7, generator=generator)
+    target = torch.randn(2, 3, 6, 7, generator=generator)
+    factors = Outer(left, right)
+    matrix = Dense(torch.einsum("lpkna,lpknb->lpkab", left, right))
+    torch.testing.assert_close(factors.dense(), matrix.value)
+    torch.testing.assert_close(factors.dot(target), matrix.dot(target), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(factors.square(), matrix.square(), rtol=1e-4, atol=1e-4)
+
+
+def test_linear_weighting_falls_from_input_to_output() -> None:
+    names = ["bert.embeddings.position", "bert.layer.0.a", "bert.layer.0.b", "classifier.weight"]
+    assert layer_factors(names, "none") == [1.0] * 4
+    first, second, third, last = layer_factors(names, "linear")
+    assert first == 1.0 > second == third > last > 0

@@ -1,0 +1,201 @@
+"""The matching engine against plain autograd: ratios, each measured in one run."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psutil
+import pytest
+import torch
+from pytest_benchmark.fixture import BenchmarkFixture
+from transformers import BertConfig, BertForSequenceClassification
+
+from benchmark.spec import Client, Observation, Public
+from submissions.attacks.lamp_cos import LampCos
+from submissions.blocks.matching import attack as attack_module
+from submissions.blocks.matching.build import build_matcher, random_points, samples_of
+from submissions.blocks.matching.distances import Cosine
+from submissions.blocks.matching.matcher import Matcher
+from submissions.blocks.matching.plain import PlainMatcher
+from submissions.blocks.matching.problem import layout_of, problems_of
+from submissions.blocks.matching.samples import Points
+from tasks.models.roles import roles
+from tasks.objectives import OBJECTIVES
+from tests.submissions.test_matching_models import (
+    VOCABULARY,
+    RisingPrior,
+    make_batch,
+    make_tokenizer,
+)
+
+TOKENS = 14
+SHAPES = ((12, 768), (6, 384))
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Both sides on one core, so that a busy machine disturbs them alike."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module", params=SHAPES, ids=lambda shape: f"{shape[0]}x{shape[1]}")
+def observation(request: pytest.FixtureRequest) -> Observation:
+    """One sentence of 14 tokens on a BERT of the given layers and width."""
+    layers, width = request.param
+    return observe(make_public(layers, width, heads=width // 64))
+
+
+def make_public(layers: int, width: int, heads: int) -> Public:
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(VOCABULARY), hidden_size=width, num_hidden_layers=layers,
+        num_attention_heads=heads, intermediate_size=4 * width, attn_implementation="eager",
+    )  # fmt: skip
+    model: Any = BertForSequenceClassification(config).eval()
+    return Public(
+        task="tests/timing", objective=OBJECTIVES["classification"], model=model,
+        tokenizer=make_tokenizer(False), roles=roles(model), batch_size=1, batch_tokens=None,
+        max_tokens=40, grants=frozenset(), text=(), prior=RisingPrior(),
+        device=torch.device("cpu"), seed=0,
+    )  # fmt: skip
+
+
+def observe(public: Public, first: int = 0, tokens: int = TOKENS) -> Observation:
+    text = " ".join(f"word{(first + 3 * i) % 40}" for i in range(tokens - 2))
+    batch = make_batch(public, [text])
+    client = Client(public.model, public.objective, public.roles, torch.Generator())
+    update = client.update(batch, [name for name, _ in public.model.named_parameters()])
+    return Observation(public, update, 1, seed=first, labels=(0,), lengths=(tokens,))
+
+
+def both(observation: Observation) -> tuple[Matcher, PlainMatcher]:
+    problems = problems_of(observation, 0, False)
+    samples = samples_of(problems, layout_of(problems), False)
+    fast, note = build_matcher(problems, samples, Cosine())
+    assert not note
+    return fast, PlainMatcher(samples, fast.targets, fast.distance, fast.factors)
+
+
+def seconds(work: Callable[[], object], rounds: int = 3) -> float:
+    """The fastest of some rounds."""
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def ratio(benchmark: BenchmarkFixture, slow: float) -> float:
+    """How many times as fast as the slow way; shown with `--benchmark-json` and `-s`."""
+    found: float = slow / benchmark.stats.stats.min
+    benchmark.extra_info["ratio"] = round(found, 2)
+    print(f"\n{benchmark.name}: {found:.2f} times as fast")
+    return found
+
+
+def test_scoring_candidates(benchmark: BenchmarkFixture, observation: Observation) -> None:
+    """At least four times as many candidates a second."""
+    fast, plain = both(observation)
+    several = random_points(fast.samples).embeddings.repeat(1, 40, 1, 1, 1)
+    with fast:
+        benchmark.pedantic(lambda: fast.scores(Points(several), 1 << 30), rounds=3, warmup_rounds=1)
+    few = Points(several[:, :4])
+    with plain:
+        slow = seconds(lambda: plain.scores(few, 1 << 30)) / 4
+    assert ratio(benchmark, slow * 40) >= 4
+
+
+def test_a_continuous_step(benchmark: BenchmarkFixture, observation: Observation) -> None:
+    """At least 1.3 times as fast with its second derivatives."""
+    fast, plain = both(observation)
+    point = random_points(fast.samples).embeddings.requires_grad_()
+
+    def step(matcher: Matcher) -> None:
+        losses = matcher.losses(Points(point), differentiable=True)
+        torch.autograd.grad(losses.sum(), point)
+
+    with fast:
+        benchmark.pedantic(step, args=(fast,), rounds=5, warmup_rounds=1)
+    with plain:
+        slow = seconds(lambda: step(plain), rounds=4)
+    assert ratio(benchmark, slow) >= 1.3
+
+
+def test_a_whole_recovery(
+    benchmark: BenchmarkFixture, observation: Observation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At least twice as fast, start, steps and discrete phases together."""
+    attack = LampCos(
+        steps=12, initial_candidates=10, initial_permutations=10, discrete_every=4,
+        discrete_candidates=12,
+    )  # fmt: skip
+    attack.recover(observation)
+    found = benchmark.pedantic(attack.recover, args=(observation,), rounds=1)
+
+    def plainly(*arguments: Any) -> tuple[Matcher, str]:
+        fast, note = build_matcher(*arguments)
+        return PlainMatcher(fast.samples, fast.targets, fast.distance, fast.factors), note
+
+    monkeypatch.setattr(attack_module, "build_matcher", plainly)
+    start = time.perf_counter()
+    expected = attack.recover(observation)
+    slow = time.perf_counter() - start
+    assert found.sentences == expected.sentences
+    assert ratio(benchmark, slow) >= 2
+
+
+def test_memory_of_200_candidates(observation: Observation) -> None:
+    """Less than 3 GiB on top of the model and the update."""
+    gc.collect()
+    with peak_memory() as peak:
+        fast, _ = both(observation)
+        several = Points(random_points(fast.samples).embeddings.repeat(1, 200, 1, 1, 1))
+        with fast:
+            fast.scores(several, 1 << 30)
+    print(f"\n200 candidates take {peak[0] / 2**30:.2f} GiB")
+    assert 0 < peak[0] < 3 << 30
+
+
+@contextmanager
+def peak_memory() -> Iterator[list[int]]:
+    """Watches how far this process grows meanwhile, in bytes."""
+    process, ended, peak = psutil.Process(), threading.Event(), [0]
+    before = process.memory_info().rss
+
+    def watch() -> None:
+        while not ended.wait(0.005):
+            peak[0] = max(peak[0], process.memory_info().rss - before)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield peak
+    finally:
+        ended.set()
+        watcher.join()
+
+
+def test_eight_snapshots_together(benchmark: BenchmarkFixture) -> None:
+    """At least four times as fast as one by one, on a model of the mini suite's size."""
+    public = make_public(layers=3, width=96, heads=4)
+    observations = [observe(public, first, 8 + first % 5) for first in range(8)]
+    attack = LampCos(
+        steps=40, initial_candidates=10, initial_permutations=10, discrete_every=20,
+        discrete_candidates=30,
+    )  # fmt: skip
+    attack.recover(observations[0])
+    together = benchmark.pedantic(attack.recover_many, args=(observations,), rounds=1)
+    start = time.perf_counter()
+    alone = [attack.recover(each) for each in observations]
+    slow = time.perf_counter() - start
+    assert [r.sentences for r in together] == [r.sentences for r in alone]
+    assert ratio(benchmark, slow) >= 4
