@@ -286,6 +286,9 @@ def main() -> None:
         sys.exit(app(standalone_mode=False) or 0)
     except UserError as error:
         _complain(str(error))
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _complain(f"{where}{error.strerror or error}; check the path and its permissions.")
     except (KeyboardInterrupt, typer.Abort):
         print("Interrupted; the same command goes on from here.", file=sys.stderr)
         sys.exit(130)

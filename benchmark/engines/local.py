@@ -209,7 +209,7 @@ class LocalEngine:
         self._todo: deque[Job] = deque()
         self._news: queue.Queue[Outcome | BaseException | None] = queue.Queue()
         self._change = threading.Condition()
-        self._running = 0
+        self._slots: list[Slot] = []
         self._closing = False
 
     def __enter__(self) -> LocalEngine:
@@ -231,8 +231,8 @@ class LocalEngine:
             self._closing = True
             self._todo.clear()
             self._change.notify_all()
-        for slot in list(getattr(self, "_slots", [])):
-            if kind is not None:
+        if kind is not None:
+            for slot in list(self._slots):
                 slot.stop()
         for thread in self._threads:
             thread.join(timeout=30)
@@ -272,15 +272,17 @@ class LocalEngine:
             return self._todo.popleft() if self._todo else None
 
     def _serve(self, device: str) -> None:
-        slot = Slot(device, self.threads, lambda job, event: self.progress(job, event))
-        self._slots = [*getattr(self, "_slots", []), slot]
+        slot: Slot | None = None
         try:
+            slot = Slot(device, self.threads, lambda job, event: self.progress(job, event))
+            self._slots.append(slot)
             while (job := self._take()) is not None:
                 self._news.put(slot.run(job))
         except BaseException as error:
             self._news.put(error)
         finally:
-            slot.close()
+            if slot is not None:
+                slot.close()
 
 
 def remove_orphans(base: Path) -> None:

@@ -154,6 +154,13 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(
     assert len(done.stderr.strip().splitlines()) == 1
 
 
+def test_a_cache_that_cannot_be_written_is_named(leakboard: Command, tmp_path: Path) -> None:
+    done = leakboard("run", "--task", "cola", "--results", tmp_path, LEAKBOARD_CACHE="/proc/nope")
+    assert done.returncode == 2
+    assert "/proc/nope" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
 @pytest.mark.parametrize("command", ["show", "score", "site"])
 def test_a_corrupt_record_is_named(leakboard: Command, tmp_path: Path, command: str) -> None:
     folder = tmp_path / "results" / "mini"
