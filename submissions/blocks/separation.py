@@ -39,8 +39,8 @@ def outside_the_bulk(rows: Tensor, at_most: int) -> Tensor | None:
     span = directions[:, values > ROUNDING * values.max()]  # (D, R)
     if span.shape[1] >= rows.shape[1]:
         return None
-    left_over: Tensor = rows - (rows @ span) @ span.T
-    return left_over.norm(dim=1)
+    outside: Tensor = (rows - (rows @ span) @ span.T).norm(dim=1)
+    return outside
 
 
 def stand_out(values: Tensor, at_most: int) -> Tensor:
