@@ -26,9 +26,10 @@ $(OPEN): $(READY) tasks/models/requirements-open.txt
 	@touch $@
 
 leaderboard: $(READY)
-	$(BIN)/leakboard run --suite mini --results $(RESULTS)
-	$(BIN)/leakboard score --results $(RESULTS)
-	$(BIN)/leakboard site --results $(RESULTS) --out $(SITE)
+	@$(BIN)/leakboard run --suite mini --results $(RESULTS); failed=$$?; \
+	if [ $$failed -gt 1 ]; then exit $$failed; fi; \
+	$(BIN)/leakboard score --results $(RESULTS) && \
+	$(BIN)/leakboard site --results $(RESULTS) --out $(SITE) && exit $$failed
 
 test: $(READY) lint
 	$(BIN)/pytest

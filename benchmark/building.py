@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from safetensors import SafetensorError
+
 from benchmark.jobs import Job, Outcome
 from benchmark.paths import cache_directory
 from benchmark.planning import Chosen
@@ -160,7 +162,11 @@ class SnapshotSet:
         for index in wanted:
             if index not in updates:
                 raise failure(outcome)
-            self._seal(index, updates[index], outcome.made / f"{index:03d}.safetensors")
+            try:
+                self._seal(index, updates[index], outcome.made / f"{index:03d}.safetensors")
+            except (OSError, ValueError, TypeError, SafetensorError) as error:
+                why = f"the defense failed: its update cannot be read ({error})"
+                raise DefenseFailed("invalid", why) from error
 
     def discard_drafts(self, outcome: Outcome) -> None:
         """Remove the private batches that were laid out for the defense."""

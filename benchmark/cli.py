@@ -31,7 +31,9 @@ Results = Annotated[Path, typer.Option(help="Folder of records.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, or one device such as cuda:1.")]
 Jobs = Annotated[int, typer.Option(min=0, help="Cells at once; 0: one a core or one a GPU.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of batches, defenses and attacks.")]
+Seed = Annotated[
+    int, typer.Option(min=0, max=2**31 - 1, help="Seed of batches, defenses and attacks.")
+]
 Globs = Annotated[str | None, typer.Option(help="A name or a glob.")]
 Submissions = Annotated[str | None, typer.Option(help="A name or a glob, with [key=value,...].")]
 RESULTS = Path("leaderboard/results")

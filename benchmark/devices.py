@@ -14,9 +14,9 @@ def choose(device: str, jobs: int) -> tuple[list[str], int]:
     )
     gpus = [] if device == "cpu" else _gpus(device)
     if gpus:
-        chosen = [gpus[i % len(gpus)] for i in range(jobs or len(gpus))]
+        chosen = [gpus[i % len(gpus)] for i in range(min(jobs or len(gpus), cores))]
     else:
-        chosen = ["cpu"] * (jobs or cores)
+        chosen = ["cpu"] * min(jobs or cores, cores)
     return chosen, max(1, cores // len(chosen))
 
 

@@ -36,6 +36,7 @@ class Outcome:
     log: str
     made: Path
     """Folder of the files that the job wrote; whoever handles the outcome may move them."""
+    device: str
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """What the worker said under one heading."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from benchmark.errors import UserError
+
 ROOT = Path(__file__).resolve().parent.parent
 """The folder that holds the four packages."""
 
@@ -21,7 +23,11 @@ def cache_directory() -> Path:
 def submission_directories() -> list[Path]:
     """Folders with `attacks/` and `defenses/`: ours and those in `LEAKBOARD_SUBMISSIONS`."""
     named = os.environ.get("LEAKBOARD_SUBMISSIONS", "").split(os.pathsep)
-    return [ROOT / "submissions", *(Path(name).expanduser().resolve() for name in named if name)]
+    folders = [Path(name).expanduser().resolve() for name in named if name]
+    for folder in folders:
+        if not folder.is_dir():
+            raise UserError(f"LEAKBOARD_SUBMISSIONS names {folder}, which is not a folder.")
+    return [ROOT / "submissions", *folders]
 
 
 def data_directory() -> Path | None:

@@ -140,6 +140,8 @@ class Score(Strict):
     schema_version: Literal[1] = 1
     record_digest: str
     """sha256 of the record file that was scored; a changed record needs scoring again."""
+    scorer_digest: str = ""
+    """Of the code of the metrics; changed metrics need scoring again."""
     metrics: dict[str, MetricValue]
     examples: list[Example] = []
 

@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmark import landlock
+from benchmark.errors import unknown_name
 from benchmark.paths import ROOT, cache_directory, data_directory, submission_directories
 
-BUBBLEWRAP, LANDLOCK, AUDIT_HOOK = "bubblewrap", "landlock", "audit-hook"
+FENCES = BUBBLEWRAP, LANDLOCK, AUDIT_HOOK = "bubblewrap", "landlock", "audit-hook"
 SYSTEM = (
     "/usr",
     "/lib",
@@ -37,12 +38,20 @@ SYSTEM = (
     "/etc/alternatives",
     "/sys/devices/system/cpu",
 )
+SCRATCH = Path("/scratch")
+"""The one folder besides /dev/shm that a submission behind bubblewrap can write to."""
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 
 
 def hidden_paths() -> list[Path]:
     """What no submission may read, even where it lies inside a folder that it may."""
-    paths = [ROOT / "tasks" / "corpora", ROOT / "leaderboard", ROOT / "tests", ROOT / ".git"]
+    paths = [
+        ROOT / "tasks" / "corpora",
+        ROOT / "tasks" / "reference",
+        ROOT / "leaderboard",
+        ROOT / "tests",
+        ROOT / ".git",
+    ]
     paths += [cache_directory(), *filter(None, [data_directory()])]
     return [path.resolve() for path in paths]
 
@@ -50,9 +59,15 @@ def hidden_paths() -> list[Path]:
 def _roots() -> list[Path]:
     """Python, its packages, system libraries, the harness and the submissions; nothing else."""
     interpreter = [sys.prefix, sys.base_prefix, sys.exec_prefix, *sysconfig.get_paths().values()]
-    own = [ROOT / "benchmark", ROOT / "tasks", *submission_directories()]
+    own = [ROOT / "benchmark", ROOT / "tasks", *_submission_parts()]
     roots = [Path(p) for p in (*SYSTEM, *interpreter)] + own
     return sorted({path.absolute() for path in roots if path.exists()})
+
+
+def _submission_parts() -> list[Path]:
+    """The code in each folder of submissions, and nothing else that may lie there."""
+    parts = ("__init__.py", "attacks", "defenses", "blocks")
+    return [base / part for base in submission_directories() for part in parts]
 
 
 def readable_paths() -> list[Path]:
@@ -86,7 +101,9 @@ def _without(path: Path, hidden: Sequence[Path]) -> list[Path]:
 def fence() -> str:
     """The best fence that works here; `LEAKBOARD_SANDBOX` may ask for a particular one."""
     asked = os.environ.get("LEAKBOARD_SANDBOX")
-    if asked in (BUBBLEWRAP, LANDLOCK, AUDIT_HOOK):
+    if asked:
+        if asked not in FENCES:
+            raise unknown_name("sandbox", asked, FENCES)
         return asked
     if _bubblewrap_works():
         return BUBBLEWRAP
@@ -107,14 +124,34 @@ def command(module: Sequence[str], inbox: Path, outbox: Path) -> list[str]:
     python = [sys.executable, "-P", "-s", "-m", *module]
     if fence() != BUBBLEWRAP:
         return python
-    wrap = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-    wrap += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
+    wrap = [
+        shutil.which("bwrap") or "bwrap",
+        "--unshare-all",
+        "--die-with-parent",
+        "--new-session",
+        "--cap-drop",
+        "ALL",
+    ]
+    wrap += [
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        "--tmpfs",
+        "/dev/shm",
+        "--tmpfs",
+        "/tmp",
+        "--tmpfs",
+        str(SCRATCH),
+    ]
     for path in readable_paths():
         wrap += _bind(path)
     for device in gpu_files():
         wrap += ["--dev-bind", str(device), str(device)]
     wrap += ["--ro-bind", str(inbox), str(inbox), "--bind", str(outbox), str(outbox)]
-    return [*wrap, "--chdir", "/tmp", "--", *python]
+    for place in ("/dev", "/tmp", "/"):  # what can be written is emptied after every job
+        wrap += ["--remount-ro", place]
+    return [*wrap, "--chdir", str(SCRATCH), "--", *python]
 
 
 def _bind(path: Path) -> list[str]:
@@ -176,7 +213,8 @@ class Fence:
         writable = [self.outbox, self.scratch, os.devnull, *map(str, gpu_files())]
         if self.kind == LANDLOCK:
             landlock.restrict(readable, self.listable, writable)
-        _install_audit_hook([*map(os.path.realpath, (*readable, *writable))], self.listable)
+        allowed = [*map(os.path.realpath, (*readable, *writable))]
+        _install_audit_hook(allowed, self.listable, no_processes=self.kind == AUDIT_HOOK)
 
 
 def describe_fence(inbox: Path, outbox: Path, scratch: Path) -> Fence:
@@ -199,17 +237,26 @@ def _leave_the_network() -> None:
             libc.unshare(CLONE_NEWUSER | CLONE_NEWNET)
 
 
-def _install_audit_hook(allowed: Sequence[str], listable: Sequence[str]) -> None:
-    """Refuse sockets and other people's files from inside Python: the last resort."""
+def _install_audit_hook(
+    allowed: Sequence[str], listable: Sequence[str], no_processes: bool
+) -> None:
+    """Refuse sockets and other people's files from inside Python: the last resort.
+
+    Where nothing else holds, other programs are refused too, since no hook would watch them.
+    """
+    network = {"socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg",
+               "socket.getaddrinfo"}  # fmt: skip
+    programs = {"subprocess.Popen", "os.exec", "os.posix_spawn", "os.system"}
+    refused = network | programs if no_processes else network
 
     def refuse(event: str, arguments: tuple[Any, ...]) -> None:
-        if event in ("socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo"):
-            raise PermissionError("A submission has no network.")
-        if event in ("open", "os.listdir", "os.scandir") and isinstance(arguments[0], str | Path):
-            path = os.path.realpath(arguments[0])
+        if event in refused:
+            raise PermissionError(f"A submission may not call {event}.")
+        if event in ("open", "os.listdir", "os.scandir") and not isinstance(arguments[0], int):
+            path = os.path.realpath(os.fsdecode(arguments[0] or "."))
             if path not in listable and not any(
                 path == place or path.startswith(place + os.sep) for place in allowed
             ):
-                raise PermissionError(f"A submission may not read {arguments[0]}.")
+                raise PermissionError(f"A submission may not read {path}.")
 
     sys.addaudithook(refuse)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from benchmark import records, registry
 from benchmark.building import SnapshotSet
 from benchmark.errors import UserError
 from benchmark.metrics.scoring import score_record
+from benchmark.paths import ROOT
 from benchmark.planning import Chosen
 from benchmark.records import Record, Score, Status, file_digest, score_path
-from benchmark.registry import Catalogue, LoadedTask
+from benchmark.registry import LoadedTask
 from benchmark.snapshots import inputs_digest
 from benchmark.spec import Truth
 
@@ -42,9 +45,17 @@ def score_all(results: Path, force: bool = False) -> Iterator[Scored]:
 
 def _is_fresh(path: Path, digest: str) -> bool:
     try:
-        return records.read(score_path(path), Score).record_digest == digest
+        score = records.read(score_path(path), Score)
     except UserError:
         return False
+    return score.record_digest == digest and score.scorer_digest == scorer_digest()
+
+
+@cache
+def scorer_digest() -> str:
+    """Of everything that turns a recovery into numbers."""
+    files = sorted((ROOT / "benchmark" / "metrics").glob("*.py"))
+    return hashlib.sha256("".join(map(file_digest, files)).encode()).hexdigest()
 
 
 def _score(path: Path, record: Record, digest: str, side: LoadedTask) -> str:
@@ -54,7 +65,7 @@ def _score(path: Path, record: Record, digest: str, side: LoadedTask) -> str:
         if stale:
             return "it was made from other snapshots than today's; run the cell again"
     score = score_record(record, truths, side.decode, side.special_ids, digest)
-    records.write(score_path(path), score)
+    records.write(score_path(path), score.model_copy(update={"scorer_digest": scorer_digest()}))
     return "scored"
 
 
@@ -109,6 +120,3 @@ def _row(path: Path, record: Record) -> dict[str, object]:
         "peak_mb": record.peak_mb,
         "device": record.provenance.device,
     }
-
-
-__all__ = ["Catalogue", "Scored", "rows", "score_all"]

@@ -17,6 +17,7 @@ from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
 
 from pydantic import ValidationError
 
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 FORMAT = 1
 SAME_WITHIN = 1e-3
 """Largest difference of a sketch entry, relative to the tensor's norm, that rounding explains."""
+NEGLIGIBLE = 1e-4
+"""Share of a snapshot's largest norm below which a tensor's own norm is no yardstick."""
 WAVES = ((0.7548776662, 0.3), (2.5698402910, 1.1))
 """Frequency and phase of the fixed waves that tensors are projected on."""
 CHUNK = 1 << 20
@@ -112,7 +115,8 @@ class Comparison(StrEnum):
 
 def snapshot_path(task: str, defense: str, seed: int, index: int) -> Path:
     """Where a snapshot's tensors lie; its sheet has the same name and ends in `.json`."""
-    folder = cache_directory() / "snapshots" / task / defense / f"s{seed}"
+    name = quote(defense, safe="[]=,+")
+    folder = cache_directory() / "snapshots" / task / name / f"s{seed}"
     return folder / f"{index:03d}.safetensors"
 
 
@@ -199,16 +203,21 @@ def compare(
     """Whether two sketches speak of the same tensors."""
     if first.keys() != second.keys():
         return Comparison.DIFFERENT
-    worst = max((_distance(first[name], second[name]) for name in first), default=0.0)
+    largest = max((numbers[0] for numbers in (*first.values(), *second.values())), default=0.0)
+    floor = NEGLIGIBLE * largest
+    worst = max((_distance(first[name], second[name], floor) for name in first), default=0.0)
     if worst == 0.0:
         return Comparison.IDENTICAL
     return Comparison.ROUNDING if worst <= SAME_WITHIN else Comparison.DIFFERENT
 
 
-def _distance(first: Sequence[float], second: Sequence[float]) -> float:
-    """Largest difference relative to the norm; tensors that are zero but for rounding are equal."""
-    scale = max(first[0], second[0])
-    if scale < 1e-12:
+def _distance(first: Sequence[float], second: Sequence[float], floor: float) -> float:
+    """Largest difference relative to the norm, or to `floor` where the tensor is next to nothing.
+
+    Some gradients are zero but for rounding, such as that of an attention's key bias.
+    """
+    scale = max(first[0], second[0], floor)
+    if scale == 0.0:
         return 0.0
     return max(abs(a - b) for a, b in zip(first, second, strict=True)) / scale
 

@@ -79,7 +79,7 @@ def make_updates(job: dict[str, Any], say: Say) -> None:
             learning_rate=job["learning_rate"],
         )
         update = defense.client_update(client, batch)
-        _check_update(update)
+        _check_update(update, model)
         tensors = {n: t.detach().cpu().contiguous() for n, t in update.tensors.items()}
         save_file(tensors, outbox / item["out"])
         say(
@@ -95,10 +95,18 @@ def make_updates(job: dict[str, Any], say: Say) -> None:
         )
 
 
-def _check_update(update: Update) -> None:
+def _check_update(update: Update, model: torch.nn.Module) -> None:
+    """An update speaks of the model's own parameters, in their own shapes, in finite numbers."""
     if not isinstance(update, Update):
         raise TypeError(f"client_update returned {type(update).__name__} instead of an Update")
+    if not update.tensors:
+        raise ValueError("the update is empty")
+    shapes = {
+        name: (parameter.shape, parameter.dtype) for name, parameter in model.named_parameters()
+    }
     for name, tensor in update.tensors.items():
+        if shapes.get(name) != (tensor.shape, tensor.dtype):
+            raise ValueError(f"the update of {name} does not have the parameter's shape and type")
         if not bool(tensor.isfinite().all()):
             raise ValueError(f"the update of {name} holds NaN or infinite values")
 

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import json
 import os
+import resource
 import select
 import shutil
 import signal
@@ -116,10 +117,12 @@ class Zygote:
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        for folder in {self.fence.scratch, "/dev/shm" if self.fence.kind == BUBBLEWRAP else ""}:
-            for path in Path(folder).iterdir() if folder and Path(folder).is_dir() else ():
-                shutil.rmtree(path, ignore_errors=True)
-                path.unlink(missing_ok=True) if not path.is_dir() else None
+        shared = ["/dev/shm"] if self.fence.kind == BUBBLEWRAP else []
+        for folder in (self.fence.scratch, *shared):  # nothing else can be written
+            for path in Path(folder).iterdir():
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        if self.fence.kind == BUBBLEWRAP:
+            _remove_shared_memory()
 
 
 def _become_worker(job: dict[str, Any], writer: int, scratch: Path, log: Path) -> None:
@@ -134,6 +137,8 @@ def _become_worker(job: dict[str, Any], writer: int, scratch: Path, log: Path) -
         for old, new in ((empty, 0), (handle, 1), (handle, 2)):
             os.dup2(old, new)
         _close_other_files(keep={0, 1, 2, writer})
+        if sys.platform == "linux":
+            resource.setrlimit(resource.RLIMIT_MSGQUEUE, (0, 0))  # no queues to leave notes in
         os.chdir(scratch)
         os.environ["HOME"] = os.environ["TMPDIR"] = str(scratch)
         from benchmark import worker
@@ -182,6 +187,16 @@ def _resident_mb(pid: int) -> float:
     except psutil.Error:
         return 0.0
     return total / 2**20
+
+
+def _remove_shared_memory() -> None:
+    """System V objects outlive their makers; these are of our own namespace."""
+    libc = ctypes.CDLL(None)
+    for kind, remove in (("shm", libc.shmctl), ("msg", libc.msgctl)):
+        for line in Path(f"/proc/sysvipc/{kind}").read_text().splitlines()[1:]:
+            remove(int(line.split()[1]), 0, None)
+    for line in Path("/proc/sysvipc/sem").read_text().splitlines()[1:]:
+        libc.semctl(int(line.split()[1]), 0, 0)
 
 
 def _kill_descendants() -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 import psutil
 
-from benchmark import sandbox
+from benchmark import protocol, sandbox
 from benchmark.errors import UserError
 from benchmark.jobs import Job, Outcome
 from benchmark.paths import cache_directory
@@ -57,7 +57,7 @@ class Slot:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
         fenced = sandbox.fence() == sandbox.BUBBLEWRAP
-        scratch = Path("/tmp/scratch") if fenced else self.home / "scratch"
+        scratch = sandbox.SCRATCH if fenced else self.home / "scratch"
         limits = sandbox.describe_fence(self.inbox, self.outbox, scratch)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (as long-lived as the server)
         self.process = subprocess.Popen(
@@ -97,7 +97,9 @@ class Slot:
             self.stop()
         shutil.rmtree(self.inbox / "job", ignore_errors=True)
         made = self._harvest()
-        return Outcome(job, verdict["status"], verdict["reason"], said, verdict["log"], made)
+        return Outcome(
+            job, verdict["status"], verdict["reason"], said, verdict["log"], made, self.device
+        )
 
     def _harvest(self) -> Path:
         """Take what the job made out of the worker's reach, before the next job starts."""
@@ -140,12 +142,11 @@ class Slot:
 
     def _hear(self, job: Job, said: list[dict[str, Any]], text: str) -> None:
         """Keep what the worker said; how far it is goes straight to the display."""
-        with contextlib.suppress(json.JSONDecodeError):
-            line = json.loads(text)
-            if isinstance(line, dict) and line.get("event") == "progress":
-                self.progress(job, line)
-            elif isinstance(line, dict):
-                said.append(line)
+        line = protocol.hear(text)
+        if line["event"] == "progress":
+            self.progress(job, line)
+        else:
+            said.append(line)
 
     def _expect(self, name: str, deadline: float) -> None:
         while self._next(deadline)["event"] != name:
@@ -272,17 +273,23 @@ class LocalEngine:
             return self._todo.popleft() if self._todo else None
 
     def _serve(self, device: str) -> None:
-        slot: Slot | None = None
+        """Updates and recoveries never share a server: what a defense saw, no attack may find."""
+        slots: dict[bool, Slot] = {}
         try:
-            slot = Slot(device, self.threads, lambda job, event: self.progress(job, event))
-            self._slots.append(slot)
             while (job := self._take()) is not None:
-                self._news.put(slot.run(job))
+                private = job.kind == "update"
+                if private not in slots:
+                    slots[private] = Slot(device, self.threads, self._pass_on)
+                    self._slots.append(slots[private])
+                self._news.put(slots[private].run(job))
         except BaseException as error:
             self._news.put(error)
         finally:
-            if slot is not None:
+            for slot in slots.values():
                 slot.close()
+
+    def _pass_on(self, job: Job, event: dict[str, Any]) -> None:
+        self.progress(job, event)
 
 
 def remove_orphans(base: Path) -> None:

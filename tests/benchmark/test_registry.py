@@ -26,6 +26,13 @@ def test_broken_plugins_are_named_and_the_others_listed(plugins: Path, leakboard
     assert "No module named 'no_such_package'" in reasons["missing_package"]
 
 
+def test_a_name_that_leads_elsewhere_is_broken(plugins: Path, leakboard: Command) -> None:
+    listed = json.loads(leakboard("list", "defenses", "--json").stdout)
+    reasons = {Path(item["where"]).stem: item["reason"] for item in listed["broken"]}
+    assert "breaks the protocol" in reasons["climber"]
+    assert not any("evil" in row["name"] for row in listed["defenses"])
+
+
 def test_a_digest_follows_the_shared_blocks() -> None:
     whole = registry.source_digest(str(ROOT / "submissions/attacks/bag_of_words.py"))
     blocks = registry._imported_blocks((ROOT / "submissions/attacks/bag_of_words.py").read_bytes())

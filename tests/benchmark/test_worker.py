@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import psutil
 import pytest
 
@@ -64,11 +66,34 @@ def test_a_lost_server_is_one_failed_cell(run_cells: RunCells) -> None:
     assert only(run_cells("random")).status is Status.OK
 
 
-def test_a_forged_end_and_floods_of_output_change_nothing(run_cells: RunCells) -> None:
-    for way in ("forge", "flood"):
-        record = only(run_cells(f"naughty[way={way}]"))
+def test_floods_of_output_change_nothing(run_cells: RunCells) -> None:
+    record = only(run_cells("naughty[way=flood]"))
+    assert record.status is Status.OK, record.reason
+    assert all(result.sentences == [[5]] for result in record.snapshots)
+
+
+def test_a_forged_end_fails_its_own_cell_only(run_cells: RunCells) -> None:
+    record = only(run_cells("naughty[way=forge]"))
+    assert record.status is Status.INVALID
+    assert "breaks the protocol" in record.reason
+    assert only(run_cells("random")).status is Status.OK
+
+
+def test_lies_and_half_characters_fail_their_own_cell_only(run_cells: RunCells) -> None:
+    lie = only(run_cells("naughty[way=lie]"))
+    assert lie.status is Status.INVALID
+    assert "breaks the protocol" in lie.reason
+    odd = only(run_cells("naughty[way=surrogate]"))
+    assert odd.status is Status.ERROR
+    assert "half a character: ?" in odd.reason
+
+
+def test_no_job_finds_what_another_left(run_cells: RunCells, tmp_path: Path) -> None:
+    """Neither what a defense saw, nor what an attack learned on other snapshots."""
+    for number in ("first", "second"):
+        record = only(run_cells("reader", defense="stash", results=tmp_path / number))
         assert record.status is Status.OK, record.reason
-        assert all(result.sentences == [[5]] for result in record.snapshots)
+        assert [result.note for result in record.snapshots] == [""] * 8
 
 
 def test_one_failed_snapshot_is_kept_and_counted(run_cells: RunCells) -> None:
@@ -89,7 +114,7 @@ def test_timing_and_memory_are_real_numbers(run_cells: RunCells) -> None:
     assert record.provenance.sandbox in ("bubblewrap", "landlock", "audit-hook")
 
 
-def test_the_same_seed_gives_the_same_recoveries(run_cells: RunCells, tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_the_same_seed_gives_the_same_recoveries(run_cells: RunCells, tmp_path: Path) -> None:
     first = only(run_cells("prior_only", results=tmp_path / "1"))
     second = only(run_cells("prior_only", results=tmp_path / "2"))
     assert [r.sentences for r in first.snapshots] == [r.sentences for r in second.snapshots]
@@ -103,6 +128,12 @@ def test_what_a_defense_does_not_share_is_unsupported(run_cells: RunCells) -> No
         "bag_of_words reads the word-embedding gradient, which frozen does not share"
     )
     assert only(run_cells("random", defense="frozen")).status is Status.OK
+
+
+def test_a_defense_that_sends_another_type_fails_its_cells(run_cells: RunCells) -> None:
+    record = only(run_cells("random", defense="half"))
+    assert record.status is Status.ERROR
+    assert "does not have the parameter's shape and type" in record.reason
 
 
 def test_a_defense_that_sends_nan_fails_its_cells(run_cells: RunCells) -> None:

@@ -15,6 +15,7 @@ from transformers import (
     DistilBertConfig,
     DistilBertForSequenceClassification,
     GPT2Config,
+    GPT2ForSequenceClassification,
     GPT2LMHeadModel,
     LlamaConfig,
     LlamaForCausalLM,
@@ -30,9 +31,9 @@ from tasks.objectives import OBJECTIVES
 WORDS = [f"word{i}" for i in range(40)]
 SPECIAL = ["[PAD]", "[CLS]", "[SEP]", "[MASK]", "[unused0]"]
 VOCABULARY = [*SPECIAL, *WORDS]
-CLASSIFIERS = ("bert", "distilbert", "bilstm")
+CLASSIFIERS = ("bert", "distilbert", "bilstm", "gpt2-classifier")
 LANGUAGE_MODELS = ("gpt2", "gpt2-tied", "llama")
-MODELS = (*CLASSIFIERS, *LANGUAGE_MODELS)
+MODELS = ("bert", "distilbert", "bilstm", *LANGUAGE_MODELS)
 
 
 def make_model(name: str, seed: int = 0, labels: int = 2) -> nn.Module:
@@ -54,6 +55,9 @@ def make_model(name: str, seed: int = 0, labels: int = 2) -> nn.Module:
         config = BiLSTMConfig(vocab_size=len(VOCABULARY), hidden_size=16, num_labels=labels)
         config.state_size = 8
         made = BiLSTMForSequenceClassification(config)
+    elif name == "gpt2-classifier":
+        config = GPT2Config(**size, **gpt2, **tokens, num_labels=labels)
+        made = GPT2ForSequenceClassification(config)
     elif name == "llama":
         shape = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
         shape |= {"intermediate_size": 48, "max_position_embeddings": 20}

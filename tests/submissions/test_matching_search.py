@@ -16,7 +16,7 @@ from submissions.attacks.dlg import DLG
 from submissions.attacks.lamp_cos import LampCos
 from submissions.attacks.lamp_l2l1 import LampL2L1
 from submissions.attacks.tag import TAG
-from submissions.blocks.matching.build import vocabulary_of
+from submissions.blocks.matching.build import padding_shows, vocabulary_of
 from submissions.blocks.matching.discrete import OPERATORS, permutation, rearrangements
 from submissions.blocks.matching.problem import problems_of, sentence_lengths
 from tests.submissions.test_matching_models import RisingPrior, make_public, observe
@@ -243,6 +243,19 @@ def test_partly_shared_and_partly_zero_updates_are_matched() -> None:
     tensors[first] = torch.zeros_like(tensors[first])
     recovery = LampCos(**QUICK).recover(replace(observation, update=Update(tensors)))
     assert recovery.sentences[0]
+
+
+def test_classifiers_that_see_padding_are_matched_at_equal_length() -> None:
+    """GPT-2 as a classifier, given embeddings, reads its answer at the last place."""
+    public = make_public("gpt2-classifier")
+    assert padding_shows(public)
+    assert not padding_shows(make_public("bert"))
+    texts = (SENTENCES[0], SENTENCES[1], "word1 word2 word3")
+    observations = [observe(public, text) for text in texts]
+    together = sentences(observations, LampCos(**QUICK))
+    assert together == [sentences([o], LampCos(**QUICK))[0] for o in observations]
+    with pytest.raises(ValueError, match="reads its answer at the last place"):
+        LampCos(**QUICK).recover(observe(public, *SENTENCES))
 
 
 def test_a_weight_difference_is_matched_as_a_batch_or_by_its_steps() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 
 from benchmark.spec import Attack, Observation, Recovery
-from submissions.blocks.matching.build import build_matcher, samples_of
+from submissions.blocks.matching.build import build_matcher, padding_shows, samples_of
 from submissions.blocks.matching.distances import Distance
 from submissions.blocks.matching.matcher import Matcher
 from submissions.blocks.matching.problem import Problem, layout_of, problems_of
@@ -47,9 +47,10 @@ class MatchingAttack(Attack):
     def recover_many(self, observations: Sequence[Observation]) -> list[Recovery]:
         """Search all snapshots side by side; the answers are those of separate searches."""
         groups: dict[tuple[object, ...], list[Problem]] = defaultdict(list)
+        equal_lengths = padding_shows(observations[0].public) if observations else False
         for number, observation in enumerate(observations):
             for problem in problems_of(observation, number, self.word("labels") == "optimised"):
-                groups[_kind(problem)].append(problem)
+                groups[_kind(problem, equal_lengths)].append(problem)
         together = [part for problems in groups.values() for part in self._divided(problems)]
         found: dict[int, tuple[float, Recovery]] = {}
         for number, problems in enumerate(together):
@@ -135,8 +136,14 @@ class MatchingAttack(Attack):
         return bool(self.settings[name])
 
 
-def _kind(problem: Problem) -> tuple[object, ...]:
+def _kind(problem: Problem, equal_lengths: bool) -> tuple[object, ...]:
     """Problems of one kind can be searched side by side."""
+    if equal_lengths and len(set(problem.lengths)) > 1:
+        raise ValueError(
+            "this classifier reads its answer at the last place, so a batch of sentences of "
+            "different lengths cannot be matched through their embeddings"
+        )
     update = problem.observation.update
     steps = (update.kind, update.local_steps, update.learning_rate)
-    return (len(problem.lengths), problem.classes is None, tuple(problem.target), steps)
+    lengths = problem.lengths if equal_lengths else len(problem.lengths)
+    return (lengths, problem.classes is None, tuple(problem.target), steps)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -53,6 +54,24 @@ def samples_of(problems: Sequence[Problem], layout: Layout, optimise_labels: boo
     return Samples(
         public.model, public.objective, vocabulary, layout.mask, layout.fixed_ids, known, spread
     )
+
+
+@torch.no_grad()
+def padding_shows(public: Public) -> bool:
+    """Whether a sentence's loss changes when padding is put behind it.
+
+    GPT-2 and Llama as classifiers read their answer at the last place, padding or not, when they
+    are given embeddings, so their sentences can only be matched side by side at equal length.
+    """
+    if public.objective.name != "classification":
+        return False
+    mask = torch.tensor([[[1, 1, 1, 0, 0]]], device=public.device)  # (P, B, T)
+    classes = mask[:, :, -1]
+    padded = Samples(public.model, public.objective, vocabulary_of(public), mask, mask, classes)
+    bare = replace(padded, mask=mask[..., :3], fixed_ids=mask[..., :3])
+    embeddings = random_points(padded).embeddings
+    losses = padded.losses(Points(embeddings)), bare.losses(Points(embeddings[..., :3, :]))
+    return not torch.allclose(*losses, rtol=1e-3)
 
 
 def build_matcher(

@@ -1,6 +1,7 @@
 """Fails in whatever way its parameter says."""
 
 import ctypes
+import json
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import torch
 from benchmark.spec import Attack, Parameter, Recovery
 
 WAYS = ("raise", "exit", "crash", "hang", "fork", "memory", "nan", "type", "range", "wrong",
-        "second", "kill-server", "flood", "forge")  # fmt: skip
+        "second", "kill-server", "flood", "forge", "lie", "surrogate")  # fmt: skip
 
 
 class Naughty(Attack):
@@ -70,6 +71,20 @@ class Naughty(Attack):
     def do_kill_server(self, observation):
         os.kill(os.getppid(), 9)
         time.sleep(3600)
+
+    def do_surrogate(self, observation):
+        raise ValueError("half a character: \ud800")
+
+    def do_lie(self, observation):
+        lies = [{"event": "failed", "status": "bogus"}, {"event": "prepared", "seconds": "abc"},
+                {"event": "recovered", "index": [1]}, ["no", "event"]]  # fmt: skip
+        for handle in range(3, 64):
+            for lie in lies:
+                try:
+                    os.write(handle, json.dumps(lie).encode() + b"\n")
+                except OSError:
+                    break
+        return Recovery([[5]])
 
     def do_flood(self, observation):
         for _ in range(20000):
