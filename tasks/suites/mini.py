@@ -195,24 +195,9 @@ FEDERATED = (
     federated("sst2-fl-distilbert", 2, "distilbert", 8, "phrases by mood"),
 )
 
-QUICK_LAMP = (
-    "steps=400,learning_rate=0.05,initial_candidates=30,initial_permutations=30,"
-    "discrete_start=0.3,discrete_every=50,discrete_candidates=50"
-)
-"""Fewer and larger steps than the paper's, which small models forgive: seconds a sentence."""
-MATCHING = (
-    "dlg[steps=400]",
-    "tag[steps=400]",
-    f"lamp_cos[{QUICK_LAMP}]",
-    f"lamp_l2l1[{QUICK_LAMP}]",
-)
-
 SUITE = Suite(
     name="mini",
     summary="Every task family on text and models made for this project: nothing to download.",
     tasks=(*LANGUAGE_MODELING, *CLASSIFICATION, *TRANSLATION, *FEDERATED),
-    plan=(
-        *(Pairing("*", floor) for floor in ("random", "prior_only", "bag_of_words")),
-        *(Pairing("cola", attack) for attack in MATCHING),
-    ),
+    plan=(Pairing("*", "random"), Pairing("*", "prior_only"), Pairing("*", "bag_of_words")),
 )
