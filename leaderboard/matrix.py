@@ -13,6 +13,7 @@ from leaderboard.rows import Row
 
 NOT_RUN = "not run"
 TOKENS_ONLY = "tokens only"
+UNSUPPORTED = "unsupported"
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,11 @@ class Cell:
     reason: str = ""
     rivals: int = 0
     """In a defense's square: how many rows the entry was the strongest of."""
+
+    @property
+    def tried(self) -> bool:
+        """There was an attempt: what was not run, or cannot be, says nothing of the column."""
+        return self.entry is not None or self.label not in (NOT_RUN, TOKENS_ONLY, UNSUPPORTED)
 
 
 @dataclass(frozen=True)
@@ -49,11 +55,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Mean:
-    """A column's mean over several tasks; it decides the order of the columns."""
+    """A column's mean over those of several tasks that it was tried on."""
 
     value: float | None
-    """None where the column has no number; otherwise a task without one counts as `missing`."""
+    """None where the column has no number; a failed attempt counts as `missing`."""
     measured: int
+    tried: int
     tasks: int
     """The tasks on which any column has a number."""
     leads: int
@@ -77,7 +84,7 @@ class Matrix:
     groups: tuple[Group, ...]
     means: tuple[Mean, ...]
     missing: float
-    """What a task without a number counts as."""
+    """What a failed attempt counts as."""
     token_sets: tuple[str, ...] = ()
     """Attacks left out because they write no sentences."""
 
@@ -140,13 +147,15 @@ def _means(tasks: Sequence[TaskRow], columns: Sequence[Column], missing: float) 
 
 def _mean(cells: Sequence[Cell], missing: float) -> Mean:
     measured = sum(cell.entry is not None for cell in cells)
+    tried = sum(cell.tried for cell in cells)
     value = average(cells, missing) if measured else None
-    return Mean(value, measured, len(cells), sum(cell.leads for cell in cells))
+    return Mean(value, measured, tried, len(cells), sum(cell.leads for cell in cells))
 
 
 def average(cells: Iterable[Cell], missing: float) -> float:
-    """Mean of the cells, where one without a number counts as `missing`."""
-    return fmean([c.entry.value.mean if c.entry else missing for c in cells] or [missing])
+    """Mean of the cells that were tried, where one without a number counts as `missing`."""
+    tried = (cell for cell in cells if cell.tried)
+    return fmean([c.entry.value.mean if c.entry else missing for c in tried] or [missing])
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,10 @@ from leaderboard.ranking import NO_DEFENSE, Board, Ranking
 
 
 def attack_matrix(metric: str, tasks: Sequence[TaskRow], boards: Iterable[Board]) -> Matrix:
-    """What each attack recovers where nothing defends; the strongest over all tasks first.
+    """What each attack recovers where nothing defends.
 
-    A task on which an attack has no number counts as nothing recovered.
+    The attack that leads most tasks comes first, then the one of the highest mean over the tasks
+    that it was tried on, where a failure counts as nothing recovered.
     """
     plain = {board.task: board for board in boards if board.defense == NO_DEFENSE}
     heads = {(row.attack, row.seed): row for board in plain.values() for row in board.rows}
@@ -36,8 +37,12 @@ def attack_matrix(metric: str, tasks: Sequence[TaskRow], boards: Iterable[Board]
             left_out.add(attack)
         else:
             columns.append((Head(row, says_seed=runs[attack] > 1), cells))
-    columns.sort(key=lambda column: -average(column[1].values(), missing=0.0))
+    columns.sort(key=lambda column: _strength(list(column[1].values())), reverse=True)
     return make_matrix(metric, tasks, columns, 0.0, tuple(sorted(left_out)))
+
+
+def _strength(cells: Sequence[Cell]) -> tuple[int, float]:
+    return sum(cell.leads for cell in cells), average(cells, missing=0.0)
 
 
 def _attack_cell(board: Board | None, metric: str, attack: str, seed: int) -> Cell:
@@ -57,8 +62,8 @@ def _attack_cell(board: Board | None, metric: str, attack: str, seed: int) -> Ce
 def defense_matrix(metric: str, tasks: Sequence[TaskRow], boards: Iterable[Board]) -> Matrix:
     """What the strongest attack still recovers under each defense.
 
-    No defense comes first, then the defense that leaves least; a task on which a defense was not
-    measured counts as a full leak, because nothing was shown.
+    No defense comes first, then the defense that leaves least on the tasks that it was tried on;
+    where all attacks failed, that counts as a full leak, because nothing was shown.
     """
     by_place: Mapping[tuple[str, str], Board] = {(b.task, b.defense): b for b in boards}
     heads = {board.defense: board.rows[0] for board in by_place.values()}

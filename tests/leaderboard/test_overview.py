@@ -79,12 +79,22 @@ def test_any_names_have_one_order(names: list[str]) -> None:
     assert sorted(made, key=task_order) == sorted(shuffled, key=task_order)
 
 
-def test_columns_are_ordered_by_their_mean() -> None:
+def test_columns_are_ordered_by_tasks_led_and_then_by_their_mean() -> None:
     rows = [row("s/wiki", "weak", 0.3), row("s/cola", "weak", 0.3), row("s/wiki", "strong", 0.9)]
-    matrix = attacks([*rows, row("s/cola", "late", 0.5)])
+    matrix = attacks([*rows, row("s/cola", "late", 0.2)])
     assert columns(matrix) == ["strong", "weak", "late"]
     strong = matrix.means[0]
-    assert (strong.value, strong.measured, strong.tasks) == (0.45, 1, 2)  # cola counts as 0
+    assert (strong.value, strong.tried, strong.tasks) == (0.9, 1, 2)  # cola was not tried
+
+
+def test_a_failure_counts_and_what_cannot_be_does_not() -> None:
+    failed = Row(make_record("s/cola", "a", status=Status.TIMEOUT, reason="too slow"))
+    refused = Row(make_record("s/cola", "b", status=Status.UNSUPPORTED, reason="needs labels"))
+    rows = [row("s/wiki", "a", 0.4), row("s/wiki", "b", 0.4), row("s/cola", "c", 0.1)]
+    matrix = attacks([*rows, failed, refused])
+    means = dict(zip(columns(matrix), matrix.means, strict=True))
+    assert (means["a"].value, means["a"].tried) == (0.2, 2)
+    assert (means["b"].value, means["b"].tried) == (0.4, 1)
 
 
 def test_lines_stand_under_their_family_with_its_means() -> None:
@@ -137,10 +147,10 @@ def test_defenses_start_with_none_and_then_leave_least_first() -> None:
         for attack, strength in (("a", 1.0), ("b", 0.5))
         for defense, level in (("prune", 0.5), ("none", 0.9), ("dpsgd", 0.1))
     ]
-    half = row("s/wiki", "a", 0.2, defense="half")  # unmeasured on cola: a full leak there
+    half = row("s/wiki", "a", 0.2, defense="half")  # not tried on cola
     matrix = defense_matrix("rougeL", TASKS, boards([*made, half], {}))
     heads = [head.row.defense for head in matrix.heads]
-    assert heads == ["none", "dpsgd", "prune", "half"]
+    assert heads == ["none", "dpsgd", "half", "prune"]
     strongest = matrix.lines[0].cells[0]
     assert strongest.entry is not None
     assert (strongest.entry.row.attack, strongest.rivals) == ("a", 2)
