@@ -5,7 +5,7 @@ from __future__ import annotations
 from submissions.blocks.matching.attack import MatchingAttack
 from submissions.blocks.matching.distances import Distance, SquaredL2
 from submissions.blocks.matching.search import Search
-from submissions.blocks.matching.settings import descent_parameters
+from submissions.blocks.matching.settings import QUICK_STEPS, descent_parameters
 from submissions.blocks.matching.start import start_gaussian
 
 
@@ -16,6 +16,8 @@ class DLG(MatchingAttack):
     summary = "Optimises embeddings until the squared distance of the gradients is small."
     paper = "Zhu et al., Deep Leakage from Gradients, 2019"
     parameters = descent_parameters(steps=2500, learning_rate=0.1)
+
+    variants = {"dlg_quick": {"steps": QUICK_STEPS}}
 
     def distance(self) -> Distance:
         """‖∇W' - ∇W‖²."""

@@ -6,7 +6,7 @@ The algorithm is in `submissions/blocks/matching/lamp.py`, next to nothing is le
 from __future__ import annotations
 
 from submissions.blocks.matching.distances import Cosine, Distance
-from submissions.blocks.matching.lamp import Lamp, lamp_parameters
+from submissions.blocks.matching.lamp import Lamp, lamp_parameters, lamp_variants
 
 
 class LampCos(Lamp):
@@ -18,6 +18,7 @@ class LampCos(Lamp):
         "Balunović et al., LAMP: Extracting Text from Gradients with Language Model Priors, 2022"
     )
     parameters = lamp_parameters(language_weight=0.2, length_weight=1.0)
+    variants = lamp_variants("lamp_cos", quick_language_weight=0.05)
 
     def distance(self) -> Distance:
         """L_cos of section 4.2."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from benchmark.spec import Parameter
 from submissions.blocks.matching.distances import L2L1, Distance, SquaredL2
-from submissions.blocks.matching.lamp import Lamp, lamp_parameters
+from submissions.blocks.matching.lamp import Lamp, lamp_parameters, lamp_variants
 
 
 class LampL2L1(Lamp):
@@ -22,6 +22,11 @@ class LampL2L1(Lamp):
         **lamp_parameters(language_weight=60.0, length_weight=25.0),
         "l1_weight": Parameter(0.01, "α_tag, the factor of the L1 term; 0: L2 only.", low=0),
         "squared": Parameter(True, "Square the L2 term, as DLG does; the paper prints a norm."),
+    }
+
+    variants = {
+        **lamp_variants("lamp_l2l1", quick_language_weight=15.0),
+        "lamp_l2l1_l2_only": {"l1_weight": 0.0},
     }
 
     def distance(self) -> Distance:

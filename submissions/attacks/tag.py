@@ -6,7 +6,7 @@ from benchmark.spec import Parameter
 from submissions.blocks.matching.attack import MatchingAttack
 from submissions.blocks.matching.distances import L2L1, Distance
 from submissions.blocks.matching.search import Search
-from submissions.blocks.matching.settings import descent_parameters
+from submissions.blocks.matching.settings import QUICK_STEPS, descent_parameters
 from submissions.blocks.matching.start import start_gaussian
 
 
@@ -27,6 +27,8 @@ class TAG(MatchingAttack):
         ),
         "squared": Parameter(True, "Square the L2 term, as DLG does; the paper prints a norm."),
     }
+
+    variants = {"tag_quick": {"steps": QUICK_STEPS}}
 
     def distance(self) -> Distance:
         """‖∇W' - ∇W‖₂ + α ‖∇W' - ∇W‖₁."""

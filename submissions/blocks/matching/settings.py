@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from benchmark.spec import Parameter
+from benchmark.spec import Parameter, Scalar
+
+QUICK_STEPS = 400
+"""Steps of the `quick` variants: a fifth of the papers', which small models forgive."""
+
+Settings = Mapping[str, Scalar]
 
 
 def descent_parameters(

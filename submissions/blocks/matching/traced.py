@@ -25,6 +25,10 @@ _BUSY = 2048
 """Tokens that keep a processor's matrix product busy; more of them only spoil the caches."""
 
 
+_LARGE = 1 << 16
+"""Entries of a weight whose product keeps a processor busy alone; stacking would only copy."""
+
+
 class UnknownLayer(Exception):
     """A matched parameter belongs to a layer without a rule, or is used in a way rules miss."""
 
@@ -127,8 +131,8 @@ class TracedMatcher(Matcher):
         )
         return {
             module: (
-                torch.cat([_by_token(given) for given, _ in calls], dim=1),
-                torch.cat([_by_token(next(errors)) for _ in calls], dim=1),
+                _joined([_by_token(given) for given, _ in calls]),
+                _joined([_by_token(next(errors)) for _ in calls]),
             )
             for module, calls in recorder.calls.items()
         }
@@ -176,8 +180,14 @@ class TracedMatcher(Matcher):
         for module, names in self.modules.items():
             if module not in tokens:
                 raise UnknownLayer(f"{type(module).__name__} is not part of the forward pass")
-            alike[(likeness(module), tokens[module], tuple(names))].append(module)
+            alone = module if self._is_large(module) else None
+            alike[(alone, likeness(module), tokens[module], tuple(names))].append(module)
         return [self._group(tuple(modules)) for modules in alike.values()]
+
+    def _is_large(self, module: nn.Module) -> bool:
+        """On a GPU launches cost more than copies, so nothing is too large to be stacked."""
+        largest = max(parameter.numel() for parameter in module.parameters(recurse=False))
+        return self.samples.mask.device.type == "cpu" and largest > _LARGE
 
     def _group(self, modules: tuple[nn.Module, ...]) -> Group:
         rule = rule_for(modules[0])
@@ -212,9 +222,19 @@ def _gradients(
     group: Group, layers: Mapping[nn.Module, tuple[Tensor, Tensor]], shape: torch.Size
 ) -> Mapping[str, Any]:
     """Apply the group's rule to the stacked layers."""
-    inputs = torch.stack([_by_candidate(layers[m][0], shape) for m in group.modules])
-    errors = torch.stack([_by_candidate(layers[m][1], shape) for m in group.modules])
+    inputs = _stacked([_by_candidate(layers[m][0], shape) for m in group.modules])
+    errors = _stacked([_by_candidate(layers[m][1], shape) for m in group.modules])
     return group.rule(group.modules[0], inputs, errors)
+
+
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    """Side by side along the tokens; a single part, which is the rule, is not copied."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=1)
+
+
+def _stacked(parts: Sequence[Tensor]) -> Tensor:
+    """One above the other; a single part is not copied."""
+    return parts[0][None] if len(parts) == 1 else torch.stack(list(parts))
 
 
 def _by_token(values: Tensor) -> Tensor:
