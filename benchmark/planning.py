@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 from benchmark import records, registry
+from benchmark.combined import obstacle
 from benchmark.errors import UserError, unknown_name
-from benchmark.records import Record, cell_path, variant
+from benchmark.records import Record, cell_path, part_parameters, variant
 from benchmark.registry import Catalogue, Entry, LoadedTask
 from benchmark.spec import Pairing, Scalar, Suite, Task
 
@@ -27,9 +31,34 @@ class Chosen:
     parameters: Mapping[str, Scalar] = field(default_factory=dict)
 
     @property
+    def variant(self) -> str:
+        """The name that the submission gives to these very parameters, if it does."""
+        named = self.entry.variants.items()
+        return next((name for name, settings in named if settings == self.parameters), "")
+
+    @property
     def name(self) -> str:
-        """`name[key=value,...]`."""
-        return variant(self.entry.name, self.parameters)
+        """The variant's name, or `name[key=value,...]`."""
+        return self.variant or variant(self.entry.name, self.parameters)
+
+    def digest(self, task: Task) -> str:
+        """Of the code, and of the budget that a defense which accounts for privacy depends on."""
+        if task.training is None or not self.entry.overrides:
+            return self.entry.digest
+        budget = f"{task.training.rounds} {task.training.sampling_rate} {task.training.delta}"
+        return hashlib.sha256(f"{self.entry.digest} {budget}".encode()).hexdigest()
+
+    def parts(self) -> list[dict[str, Any]]:
+        """What a worker needs to make this submission, or each part of a combination."""
+        if not self.entry.parts:
+            return [{"submission": self.entry.reference, "parameters": dict(self.parameters)}]
+        return [
+            {
+                "submission": entry.reference,
+                "parameters": part_parameters(entry.name, self.parameters),
+            }
+            for entry in self.entry.parts
+        ]
 
 
 @dataclass(frozen=True)
@@ -76,13 +105,52 @@ def split_parameters(text: str) -> tuple[str, dict[str, str]]:
 
 
 def choose(catalogue: Catalogue, kind: str, pattern: str) -> list[Chosen]:
-    """Submissions that a glob with optional parameters names; at least one."""
+    """Submissions, variants and combinations that a glob names; at least one."""
+    if kind != "defense" or len(names := split_names(pattern)) == 1:
+        return _choose(catalogue, kind, pattern)
+    return [combine(parts) for parts in product(*(_choose(catalogue, kind, n) for n in names))]
+
+
+def split_names(pattern: str) -> list[str]:
+    """The parts of `first[key=value]+second`; a `+` inside brackets divides nothing."""
+    return re.split(r"\+(?![^\[]*\])", pattern)
+
+
+def combine(parts: Sequence[Chosen]) -> Chosen:
+    """Several defenses as one, with the parameters of each under its name."""
+    entries = tuple(part.entry for part in parts)
+    name = "+".join(entry.name for entry in entries)
+    if why := obstacle([(entry.name, entry.overrides) for entry in entries]):
+        raise UserError(f"{name} cannot be combined: {why}.")
+    digests = " ".join(entry.digest for entry in entries)
+    entry = Entry(
+        kind="defense",
+        name=name,
+        reference="",
+        digest=hashlib.sha256(digests.encode()).hexdigest(),
+        summary=" ".join(entry.summary for entry in entries),
+        paper="; ".join(dict.fromkeys(entry.paper for entry in entries if entry.paper)),
+        allow_tf32=False,
+        parameters={},
+        overrides=[step for entry in entries for step in entry.overrides],
+        parts=entries,
+    )
+    given = {f"{p.entry.name}.{key}": value for p in parts for key, value in p.parameters.items()}
+    return Chosen(entry, given)
+
+
+def _choose(catalogue: Catalogue, kind: str, pattern: str) -> list[Chosen]:
+    """Submissions and variants that a glob with optional parameters names; at least one."""
     name, given = split_parameters(pattern)
-    matching = sorted(n for n in catalogue.entries if fnmatchcase(n, name))
+    named = catalogue.names()
+    matching = sorted(n for n in named if fnmatchcase(n, name))
     if not matching:
         catalogue.get(kind, name)
-    entries = [catalogue.entries[n] for n in matching]
-    return [Chosen(entry, entry.check_parameters(given)) for entry in entries]
+    found = []
+    for entry, settings in (named[n] for n in matching):
+        preset = {key: str(value) for key, value in settings.items()}
+        found.append(Chosen(entry, entry.check_parameters(preset | given)))
+    return found
 
 
 def choose_tasks(suite: Suite, pattern: str) -> list[Task]:
@@ -133,16 +201,16 @@ def _pairings(
 
 def _is_broken(catalogue: Catalogue, pattern: str) -> bool:
     """Whether a line of a plan names a plug-in that is there but cannot be loaded."""
-    name, _ = split_parameters(pattern)
-    here = name in catalogue.entries
-    return not here and any(Path(item.where).stem == name for item in catalogue.broken)
+    names = [split_parameters(part)[0] for part in split_names(pattern)]
+    known = catalogue.names()
+    return any(n not in known and catalogue.broken_behind(n) is not None for n in names)
 
 
 def _cell(
     selection: Selection, side: LoadedTask, attack: Chosen, defense: Chosen, results: Path
 ) -> Cell:
     path = cell_path(results, side.task.name, defense.name, attack.name, selection.seed)
-    fingerprint = _fingerprint(side.digest, attack, defense, selection.seed)
+    fingerprint = _fingerprint(side, attack, defense, selection.seed)
     old = _old_record(path)
     return Cell(
         suite=selection.suite,
@@ -157,10 +225,10 @@ def _cell(
     )
 
 
-def _fingerprint(task: str, attack: Chosen, defense: Chosen, seed: int) -> str:
-    parts = [records.SCHEMA_VERSION, task, seed]
-    for chosen in (attack, defense):
-        parts += [chosen.entry.name, chosen.entry.digest, sorted(chosen.parameters.items())]
+def _fingerprint(side: LoadedTask, attack: Chosen, defense: Chosen, seed: int) -> str:
+    parts = [records.SCHEMA_VERSION, side.digest, seed]
+    for chosen, digest in ((attack, attack.entry.digest), (defense, defense.digest(side.task))):
+        parts += [chosen.entry.name, digest, sorted(chosen.parameters.items())]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

@@ -7,10 +7,12 @@ import importlib.util
 import inspect
 import sys
 import traceback
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from benchmark.combined import Combined, overrides
 from benchmark.spec import Attack, Defense, Parameter, Submission
 
 KINDS: dict[str, type[Submission]] = {"attack": Attack, "defense": Defense}
@@ -39,6 +41,16 @@ def load(reference: str, kind: str) -> type[Submission]:
         raise BrokenPlugin(f"holds {len(found)} public submission classes instead of one")
     _check(found[0], kind)
     return found[0]
+
+
+def make_defense(parts: Sequence[Mapping[str, Any]]) -> Defense:
+    """A defense with its parameters, or several in combination."""
+    made = []
+    for part in parts:
+        defense = load(part["submission"], "defense")(**part["parameters"])
+        assert isinstance(defense, Defense)
+        made.append(defense)
+    return made[0] if len(made) == 1 else Combined(made)
 
 
 def _import(name: str) -> ModuleType:
@@ -87,6 +99,11 @@ def _check(cls: type[Submission], kind: str) -> None:
     for name, parameter in cls.parameters.items():
         if not isinstance(parameter, Parameter):
             raise BrokenPlugin(f"parameter {name!r} of {cls.__name__} is not a spec.Parameter")
+    for name, settings in cls.variants.items():
+        if not name.startswith(f"{cls.name}_"):
+            raise BrokenPlugin(f"variant {name!r} of {cls.__name__} does not begin with its name")
+        if unknown := set(settings) - set(cls.parameters):
+            raise BrokenPlugin(f"variant {name!r} sets {min(unknown)!r}, which is no parameter")
 
 
 def describe(cls: type[Submission]) -> dict[str, Any]:
@@ -103,11 +120,16 @@ def describe(cls: type[Submission]) -> dict[str, Any]:
                 "low": p.low,
                 "high": p.high,
                 "choices": list(p.choices),
+                "grid": list(p.grid),
+                "needs": sorted(p.needs),
             }
             for name, p in cls.parameters.items()
         },
+        "variants": {name: dict(settings) for name, settings in cls.variants.items()},
     }
     if issubclass(cls, Attack):
         for attribute in ("observes", "needs", "objectives"):
             meta[attribute] = sorted(str(value) for value in getattr(cls, attribute))
+    if issubclass(cls, Defense):
+        meta["overrides"] = overrides(cls)
     return meta

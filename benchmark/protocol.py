@@ -8,20 +8,24 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from benchmark.records import FiniteFloat, Seconds, Status, Strict
+from benchmark.records import FiniteFloat, Parameters, Seconds, Status, Strict
+
+Name = Annotated[str, Field(pattern=r"^[^./\\\x00-\x1f][^/\\\x00-\x1f]*$", max_length=80)]
 
 
 class Meta(Strict):
     """What a submission says of itself."""
 
-    name: Annotated[str, Field(pattern=r"^[^./\\\x00-\x1f][^/\\\x00-\x1f]*$", max_length=80)]
+    name: Name
     summary: str
     paper: str
     allow_tf32: bool
     parameters: dict[str, dict[str, Any]]
+    variants: dict[Name, Parameters]
     observes: list[str] = []
     needs: list[str] = []
     objectives: list[str] = []
+    overrides: list[str] = []
 
 
 class Described(Strict):
@@ -58,6 +62,29 @@ class Updated(Strict):
     epsilon: FiniteFloat | None
     bytes_up: Annotated[int, Field(ge=0)]
     roles: dict[str, str]
+
+
+class Trained(Strict):
+    """A model was trained with a defense's updates, and its weights were written."""
+
+    event: Literal["trained"]
+    rounds: Annotated[int, Field(ge=1)]
+    validation: list[FiniteFloat]
+    step_seconds: Seconds
+    bytes_up: FiniteFloat
+    epsilon: FiniteFloat | None
+    peak_mb: FiniteFloat
+    device_peak_mb: FiniteFloat | None
+
+
+class Evaluated(Strict):
+    """What a trained model does on each row of the test split."""
+
+    event: Literal["evaluated"]
+    losses: list[FiniteFloat]
+    tokens: list[Annotated[int, Field(ge=0)]]
+    predicted: list[int]
+    texts: list[str]
 
 
 class Prepared(Strict):
@@ -101,7 +128,16 @@ class Done(Strict):
 
 LINE: TypeAdapter[Any] = TypeAdapter(
     Annotated[
-        Described | Broken | Failed | Updated | Prepared | Progress | Recovered | Done,
+        Described
+        | Broken
+        | Failed
+        | Updated
+        | Trained
+        | Evaluated
+        | Prepared
+        | Progress
+        | Recovered
+        | Done,
         Field(discriminator="event"),
     ]
 )

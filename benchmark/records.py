@@ -25,6 +25,7 @@ from benchmark.spec import Scalar
 SCHEMA_VERSION = 1
 RECORD_SUFFIX = ".json"
 SCORE_SUFFIX = ".score.json"
+UTILITY_SUFFIX = ".utility.json"
 
 FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -100,8 +101,11 @@ class Record(Strict):
     task_version: int
     attack: str
     attack_parameters: Parameters = {}
+    attack_variant: str = ""
+    """The name that the submission itself gives to these parameters, if it does."""
     defense: str
     defense_parameters: Parameters = {}
+    defense_variant: str = ""
     seed: int
     status: Status
     reason: str = ""
@@ -113,6 +117,50 @@ class Record(Strict):
     """Mean bytes a client sends in a round under this defense."""
     epsilon: FiniteFloat | None = None
     provenance: Provenance
+
+    @property
+    def attack_name(self) -> str:
+        """The attack as it is called everywhere: its variant's name, or with its parameters."""
+        return self.attack_variant or variant(self.attack, self.attack_parameters)
+
+    @property
+    def defense_name(self) -> str:
+        """The defense likewise."""
+        return self.defense_variant or variant(self.defense, self.defense_parameters)
+
+
+class UtilityRecord(Strict):
+    """One training of a task's model with the updates of a defense, and what became of it."""
+
+    schema_version: Literal[1] = 1
+    suite: str
+    task: str
+    task_version: int
+    defense: str
+    defense_parameters: Parameters = {}
+    defense_variant: str = ""
+    seed: int
+    status: Status
+    reason: str = ""
+    metrics: dict[str, FiniteFloat] = {}
+    """The task's utility metrics on the test split."""
+    validation: list[FiniteFloat] = []
+    """Validation loss before training and at each check of it."""
+    rounds: int | None = None
+    """Updates that were sent; fewer than the budget where training ended early."""
+    step_seconds: Seconds | None = None
+    """Mean time in which the client made an update."""
+    bytes_up: FiniteFloat | None = None
+    """Mean bytes of an update."""
+    epsilon: FiniteFloat | None = None
+    peak_mb: FiniteFloat | None = None
+    device_peak_mb: FiniteFloat | None = None
+    provenance: Provenance
+
+    @property
+    def defense_name(self) -> str:
+        """The defense as it is called everywhere."""
+        return self.defense_variant or variant(self.defense, self.defense_parameters)
 
 
 class MetricValue(Strict):
@@ -153,23 +201,32 @@ def variant(name: str, parameters: Mapping[str, Scalar]) -> str:
     """`name[key=value,...]`: a submission with the parameters that differ from its defaults."""
     if not parameters:
         return name
+    if "+" in name:  # a combination, whose parameters bear the name of their part
+        return "+".join(variant(n, part_parameters(n, parameters)) for n in name.split("+"))
     return f"{name}[{','.join(f'{key}={value}' for key, value in sorted(parameters.items()))}]"
+
+
+def part_parameters(part: str, parameters: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """The parameters of one part of a combination, `<part>.<key>`, without its name."""
+    start = f"{part}."
+    return {k.removeprefix(start): v for k, v in parameters.items() if k.startswith(start)}
 
 
 def record_path(results: Path, record: Record) -> Path:
     """The file of a record: its path names the cell."""
-    return cell_path(
-        results,
-        record.task,
-        variant(record.defense, record.defense_parameters),
-        variant(record.attack, record.attack_parameters),
-        record.seed,
-    )
+    names = record.defense_name, record.attack_name
+    return cell_path(results, record.task, *names, record.seed)
 
 
 def cell_path(results: Path, task: str, defense: str, attack: str, seed: int) -> Path:
     """`<results>/<suite>/<task>/<defense>/<attack>.s<seed>.json`, odd characters quoted."""
     parts = [*task.split("/"), defense, f"{attack}.s{seed}{RECORD_SUFFIX}"]
+    return results.joinpath(*(quote(part, safe="[]=,+") for part in parts))
+
+
+def utility_path(results: Path, task: str, defense: str, seed: int) -> Path:
+    """`<results>/<suite>/<task>/<defense>/s<seed>.utility.json`, beside the attacks on it."""
+    parts = [*task.split("/"), defense, f"s{seed}{UTILITY_SUFFIX}"]
     return results.joinpath(*(quote(part, safe="[]=,+") for part in parts))
 
 
@@ -223,5 +280,13 @@ def file_digest(path: Path) -> str:
 def record_files(results: Path) -> Iterator[Path]:
     """All record files below a results directory, in a stable order."""
     for path in sorted(results.rglob(f"*{RECORD_SUFFIX}")):
-        if not path.name.endswith(SCORE_SUFFIX) and not path.name.startswith("."):
+        other = path.name.endswith((SCORE_SUFFIX, UTILITY_SUFFIX)) or path.name.startswith(".")
+        if not other:
+            yield path
+
+
+def utility_files(results: Path) -> Iterator[Path]:
+    """All utility records below a results directory, in a stable order."""
+    for path in sorted(results.rglob(f"*{UTILITY_SUFFIX}")):
+        if not path.name.startswith("."):
             yield path

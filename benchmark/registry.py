@@ -64,6 +64,16 @@ class PrivateBatch(Protocol):
     lengths: tuple[int, ...]
 
 
+class TrainingData(Protocol):
+    """What a defense trains on, and what its model is tested with."""
+
+    train: Batch
+    validation: Batch
+    test: Batch
+    references: tuple[str, ...]
+    """The test texts as a reader knows them."""
+
+
 class LoadedTask(Protocol):
     """The defender's side of a task."""
 
@@ -75,6 +85,8 @@ class LoadedTask(Protocol):
     """Over the task's definition, weights, corpus and prior: what a result depends on."""
     settings_digest: str
     """Over the settings and weights that turn a batch into an update."""
+    price_digest: str
+    """Over everything that the price of a defense depends on, beside the defense."""
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase: ...
@@ -90,6 +102,12 @@ class LoadedTask(Protocol):
 
     def public_text(self) -> list[str]: ...
 
+    def public_sources(self) -> list[str]: ...
+
+    def warmup_batches(self, index: int, seed: int) -> list[Batch]: ...
+
+    def training_data(self) -> TrainingData: ...
+
 
 def model_room() -> ModelRoom:
     """The public half of the tasks room; safe inside a worker."""
@@ -100,6 +118,11 @@ def model_room() -> ModelRoom:
 def load_task(task: Task) -> LoadedTask:
     """The private half of the tasks room; the harness's own process only."""
     return cast(LoadedTask, importlib.import_module("tasks.private").load(task))
+
+
+def price_settings(task: Task) -> dict[str, object]:
+    """What training depends on in a task's definition; tasks alike in it share a price."""
+    return cast(dict[str, object], importlib.import_module("tasks.utility").price_settings(task))
 
 
 def model_catalogue() -> Sequence[Any]:
@@ -169,9 +192,13 @@ class Entry:
     paper: str
     allow_tf32: bool
     parameters: Mapping[str, Mapping[str, Any]]
+    variants: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)
     observes: Sequence[str] = ()
     needs: Sequence[str] = ()
     objectives: Sequence[str] = ()
+    overrides: Sequence[str] = ()
+    parts: tuple[Entry, ...] = ()
+    """Of a combination of defenses."""
 
     def check_parameters(self, given: Mapping[str, str]) -> dict[str, Scalar]:
         """Typed values for `key=value` strings; refuses unknown names and values out of range."""
@@ -214,14 +241,30 @@ class Catalogue:
     entries: dict[str, Entry] = field(default_factory=dict)
     broken: list[Broken] = field(default_factory=list)
 
+    def names(self) -> dict[str, tuple[Entry, Mapping[str, Scalar]]]:
+        """Every name that can be asked for: submissions, and their variants with the settings."""
+        variants = {
+            name: (entry, settings)
+            for entry in self.entries.values()
+            for name, settings in entry.variants.items()
+        }
+        return variants | {name: (entry, {}) for name, entry in self.entries.items()}
+
+    def broken_behind(self, name: str) -> Broken | None:
+        """The broken plug-in that a name, or the name of one of its variants, points to."""
+        for item in self.broken:
+            stem = Path(item.where).stem
+            if name == stem or name.startswith(f"{stem}_"):
+                return item
+        return None
+
     def get(self, kind: str, name: str) -> Entry:
         """An entry by name; a broken one is named with its reason."""
         if name in self.entries:
             return self.entries[name]
-        for item in self.broken:
-            if Path(item.where).stem == name:
-                raise UserError(f"The {kind} in {item.where} is broken: {item.reason}.")
-        raise unknown_name(kind, name, self.entries)
+        if item := self.broken_behind(name):
+            raise UserError(f"The {kind} in {item.where} is broken: {item.reason}.")
+        raise unknown_name(kind, name, self.names())
 
 
 Describe = Callable[[Kind, str], dict[str, Any]]

@@ -107,8 +107,8 @@ def _row(path: Path, record: Record) -> dict[str, object]:
     return {
         "suite": record.suite,
         "task": record.task,
-        "attack": records.variant(record.attack, record.attack_parameters),
-        "defense": records.variant(record.defense, record.defense_parameters),
+        "attack": record.attack_name,
+        "defense": record.defense_name,
         "seed": record.seed,
         "status": str(record.status),
         "reason": record.reason,

@@ -19,7 +19,6 @@ from benchmark.records import (
     read,
     record_files,
     score_path,
-    variant,
 )
 
 NOT_SCORED = "not scored yet"
@@ -48,12 +47,12 @@ class Row:
     @cached_property
     def attack(self) -> str:
         """The attack with the parameters that differ from its defaults."""
-        return variant(self.record.attack, self.record.attack_parameters)
+        return self.record.attack_name
 
     @cached_property
     def defense(self) -> str:
         """The defense with the parameters that differ from its defaults."""
-        return variant(self.record.defense, self.record.defense_parameters)
+        return self.record.defense_name
 
     @property
     def floor(self) -> bool:

@@ -11,6 +11,7 @@ from benchmark import planning, registry
 from benchmark.errors import UserError
 from benchmark.planning import Selection
 from benchmark.registry import Broken, Catalogue
+from tests.harness import RunCells
 
 Catalogues = tuple[Catalogue, Catalogue]
 
@@ -49,6 +50,23 @@ def test_a_change_of_anything_that_matters_makes_a_cell_stale(
 
     assert fingerprint() == fingerprint()
     assert len({fingerprint(), fingerprint(seed=1), fingerprint(digest="other")}) == 3
+
+
+def test_a_variant_is_asked_for_by_its_name(
+    plugins: Path, run_cells: RunCells, catalogues: Catalogues, tmp_path: Path
+) -> None:
+    def names(pattern: str) -> list[str]:
+        selection = Selection("mini", "cola", pattern)
+        return [cell.attack.name for cell in planning.plan(selection, *catalogues, tmp_path)]
+
+    assert names("manner*") == ["manner", "manner_silent"]
+    assert names("manner[count=0]") == ["manner_silent"]  # the same thing has one name
+    assert names("manner_silent[token=7]") == ["manner[count=0,token=7]"]
+    with pytest.raises(UserError, match="did you mean manner_silent"):
+        names("manner_silence")
+    (record,) = run_cells("manner_silent", task="mini/cola")
+    assert (record.attack, record.attack_variant) == ("manner", "manner_silent")
+    assert record.attack_parameters == {"count": 0}
 
 
 def test_every_task_has_a_unique_name_of_its_suite() -> None:

@@ -10,7 +10,7 @@ import pytest
 from benchmark import registry
 from benchmark.errors import UserError
 from benchmark.planning import split_parameters
-from tests.conftest import ROOT, Command
+from tests.conftest import Command
 
 
 def test_broken_plugins_are_named_and_the_others_listed(plugins: Path, leakboard: Command) -> None:
@@ -24,6 +24,7 @@ def test_broken_plugins_are_named_and_the_others_listed(plugins: Path, leakboard
     assert "has no `name`" in reasons["nameless"]
     assert "does not define recover" in reasons["unfinished"]
     assert "No module named 'no_such_package'" in reasons["missing_package"]
+    assert "sets 'steps', which is no parameter" in reasons["misnamed"]
 
 
 def test_a_name_that_leads_elsewhere_is_broken(plugins: Path, leakboard: Command) -> None:
@@ -33,11 +34,21 @@ def test_a_name_that_leads_elsewhere_is_broken(plugins: Path, leakboard: Command
     assert not any("evil" in row["name"] for row in listed["defenses"])
 
 
-def test_a_digest_follows_the_shared_blocks() -> None:
-    whole = registry.source_digest(str(ROOT / "submissions/attacks/bag_of_words.py"))
-    blocks = registry._imported_blocks((ROOT / "submissions/attacks/bag_of_words.py").read_bytes())
-    assert ROOT / "submissions/blocks/separation.py" in blocks
-    assert whole != registry.source_digest(str(ROOT / "submissions/attacks/random.py"))
+def test_a_digest_follows_the_shared_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "ROOT", tmp_path)
+    blocks = tmp_path / "submissions" / "blocks"
+    blocks.mkdir(parents=True)
+    near, far, attack = blocks / "near.py", blocks / "far.py", tmp_path / "attack.py"
+    attack.write_text("from submissions.blocks.near import x\n")
+    near.write_text("from submissions.blocks import far\n")
+    far.write_text("x = 1\n")
+    before = registry.source_digest(str(attack))
+    (blocks / "other.py").write_text("nobody imports this\n")
+    assert registry.source_digest(str(attack)) == before
+    far.write_text("x = 2\n")
+    assert registry.source_digest(str(attack)) != before
 
 
 def entry() -> registry.Entry:
