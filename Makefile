@@ -32,7 +32,8 @@ leaderboard: $(READY)
 	$(BIN)/leakboard site --results $(RESULTS) --out $(SITE) && exit $$failed
 
 test: $(READY) lint
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile --ignore tests/timing
+	$(BIN)/pytest tests/timing
 
 lint: $(READY)
 	$(BIN)/ruff check .
