@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from benchmark.registry import Broken, Entry, Kind
 from benchmark.spec import Scalar, Suite, Task
+from benchmark.utility import priced_as
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,10 @@ class TaskRow:
     clients: int | None = None
     dirichlet_alpha: float | None = None
     grants: tuple[str, ...] = ()
+    utility: tuple[str, ...] = ()
+    """Metrics that price a defense here."""
+    priced_as: str = ""
+    """The task whose training sets the price: variants in batch size share one."""
     papers: tuple[str, ...] = ()
 
 
@@ -132,6 +137,8 @@ def task_row(task: Task) -> TaskRow:
         clients=task.clients,
         dirichlet_alpha=task.dirichlet_alpha,
         grants=tuple(sorted(task.grants)),
+        utility=task.utility,
+        priced_as=priced_as(task).name if task.training else "",
         papers=task.papers,
     )
 

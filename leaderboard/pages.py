@@ -129,6 +129,7 @@ def _task(environment: Environment, board: Leaderboard, task: TaskRow) -> str:
         task=task,
         known=board.catalogue.task(task.name) is not None,
         boards=board.boards_of(task.name),
+        plane=board.plane_of(task),
         version=board.current_version(task.name),
     )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from benchmark.leaks import leaks
+from benchmark.prices import prices
 from benchmark.registry import Broken, Entry
 from benchmark.spec import Suite
 from leaderboard.catalogue import Catalogue, from_registry
@@ -24,7 +26,8 @@ def render(results: Path, out: Path, catalogue: Catalogue) -> Path:
         UserError: results are missing or corrupt, or `out` is not ours to replace.
     """
     check_target(out, results)
-    pages = render_pages(Leaderboard(load(results), catalogue))
+    board = Leaderboard(load(results), catalogue, leaks(results), prices(results))
+    pages = render_pages(board)
     publish(pages, out)
     return out / "index.html"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from benchmark.metrics.table import METRICS, Metric
@@ -12,6 +12,7 @@ from leaderboard.catalogue import Catalogue, SubmissionRow, SuiteRow, TaskRow
 from leaderboard.families import by_family, task_order
 from leaderboard.matrix import Matrix
 from leaderboard.overview import attack_matrix, defense_matrix
+from leaderboard.planes import Leaks, Plane, Prices, plane, planes
 from leaderboard.ranking import TYPE_METRIC, Board, Entry, boards, main_metrics
 from leaderboard.rows import Row
 from leaderboard.words import Word, compare, count
@@ -57,6 +58,8 @@ class SuiteView:
     """Sentences first, but a matrix that shows nothing beside floors comes last."""
     defenses: tuple[Matrix, ...]
     """Empty where only undefended updates were attacked."""
+    planes: tuple[Plane, ...] = ()
+    """Of the tasks that were trained themselves; their variants share the price."""
 
     @property
     def families(self) -> tuple[tuple[str, tuple[TaskRow, ...]], ...]:
@@ -70,6 +73,12 @@ class Leaderboard:
 
     rows: tuple[Row, ...]
     catalogue: Catalogue
+    leaks: Leaks = field(default_factory=dict)
+    prices: Prices = field(default_factory=dict)
+
+    def plane_of(self, task: TaskRow) -> Plane | None:
+        """Privacy against utility on one task."""
+        return plane(task, self.leaks, self.prices)
 
     @cached_property
     def boards(self) -> tuple[Board, ...]:
@@ -125,7 +134,9 @@ class Leaderboard:
         attacks.sort(key=lambda matrix: not matrix.contested)
         several = len({board.defense for board in made}) > 1
         defenses = tuple(defense_matrix(m, chosen[m], made) for m in metrics if several)
-        return SuiteView(suite, tasks, tuple(attacks), defenses)
+        trained = [task for task in tasks if task.priced_as == task.name]
+        drawn = planes(trained, self.leaks, self.prices)
+        return SuiteView(suite, tasks, tuple(attacks), defenses, drawn)
 
     def _is_current(self, board: Board) -> bool:
         return board.version == self.current_version(board.task)
