@@ -9,8 +9,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from benchmark.spec import Observation
 from submissions.blocks.matching.build import build_matcher, random_points, samples_of
-from submissions.blocks.matching.distances import L2L1, Cosine, Distance, SquaredL2, layer_factors
+from submissions.blocks.matching.distances import (
+    L2L1,
+    Cosine,
+    Damage,
+    Distance,
+    SquaredL2,
+    Target,
+    layer_factors,
+)
 from submissions.blocks.matching.gradients import Dense, Outer
 from submissions.blocks.matching.matcher import Matcher
 from submissions.blocks.matching.plain import PlainMatcher, SimulatingMatcher
@@ -119,6 +128,45 @@ def test_the_true_embeddings_have_no_distance(name: str) -> None:
         near = matcher.losses(Points(truth), differentiable=False)
         far = matcher.losses(Points(truth.flip(3)), differentiable=False)
     assert near.item() < 1e-4 < far.item()
+
+
+def pruned(observation: Observation, ratio: float) -> Observation:
+    """The same update with all but its largest entries set to zero."""
+    entries = torch.cat([tensor.flatten() for tensor in observation.update.tensors.values()])
+    limit = entries.abs().quantile(ratio)
+    left = {n: t * (t.abs() >= limit) for n, t in observation.update.tensors.items()}
+    return replace(observation, update=replace(observation.update, tensors=left))
+
+
+@pytest.mark.parametrize("distance", DISTANCES, ids=("l2", "l2l1", "l2l1-norm", "cosine"))
+def test_a_sparse_update_is_compared_where_it_says_something(distance: Distance) -> None:
+    public = make_public("bert")
+    several = problems_of(pruned(observe(public, SENTENCES[0]), 0.9), 0, False)
+    samples = samples_of(several, layout_of(several), False)
+    traced, note = build_matcher(several, samples, distance)
+    assert isinstance(traced, TracedMatcher), note
+    ids = public.tokenizer(SENTENCES[0], add_special_tokens=False).input_ids
+    truth = samples.vocabulary.table[torch.tensor([1, *ids, 2])][None, None, None]
+    plain = PlainMatcher(samples, traced.targets, distance, traced.factors, traced.damage)
+    for matcher in (traced, plain):
+        with matcher:
+            near = matcher.losses(Points(truth), differentiable=False).item()
+            far = matcher.losses(Points(truth.flip(3)), differentiable=False).item()
+        assert near < 1e-3 * far
+
+
+def test_parameters_that_are_all_noise_hardly_count() -> None:
+    generator = torch.Generator().manual_seed(0)
+    loud = 3 + torch.randn(1, 1, 400, generator=generator)
+    noise = torch.randn(1, 1, 400, generator=generator)
+    trusted, doubted = (Target(value, torch.ones(1), Damage(noise=1.0)) for value in (loud, noise))
+    assert trusted.trust.item() == pytest.approx(0.9, abs=0.02)
+    assert doubted.trust.item() < 0.15
+    assert Target(noise, torch.ones(1), Damage()).trust.item() == 1, "nothing is known of any noise"
+    norms = torch.cat([trusted.norms, doubted.norms])
+    trust = torch.cat([trusted.trust, doubted.trust])
+    terms = torch.tensor([[[1.0]], [[0.0]]])  # the clear parameter fits, the noisy one does not
+    assert Cosine().total(terms, norms, trust).item() < 0.15
 
 
 def test_chunks_do_not_change_scores() -> None:

@@ -105,7 +105,7 @@ class MatchingAttack(Attack):
         longest = max(problems, key=lambda problem: max(problem.lengths))
         matcher, _ = self._matcher([longest])
         each = 2 * sum(tensor.nbytes for tensor in longest.target.values())
-        each *= 3 if matcher.distance.writes_gradients else 1
+        each *= 3 if matcher.writes_gradients else 1
         each += _GRAPH * matcher.bytes_per_row * len(longest.lengths)
         size = max(1, self._budget(problems) // each)
         return [problems[first : first + size] for first in range(0, len(problems), size)]
@@ -146,4 +146,4 @@ def _kind(problem: Problem, equal_lengths: bool) -> tuple[object, ...]:
     update = problem.observation.update
     steps = (update.kind, update.local_steps, update.learning_rate)
     lengths = problem.lengths if equal_lengths else len(problem.lengths)
-    return (lengths, problem.classes is None, tuple(problem.target), steps)
+    return (lengths, problem.classes is None, tuple(problem.target), steps, problem.damage)

@@ -16,6 +16,18 @@ _TINY = 1e-30
 """Keeps the norm of a vanishing gradient differentiable."""
 _SILENT = 1e-9
 """A target this much smaller than the largest is rounding noise, whose direction says nothing."""
+_LEAST_TRUST = 1e-3
+"""Weight of a parameter that is all noise, so that something is left where all of them are."""
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What is known of what a defense did to an update."""
+
+    noise: float = 0.0
+    """Standard deviation of the noise on each entry."""
+    sparse: bool = False
+    """Most entries were set to zero, so that a zero says nothing."""
 
 
 @dataclass(frozen=True)
@@ -24,10 +36,23 @@ class Target:
 
     value: Tensor  # (L, P, *shape)
     factors: Tensor  # (L,) weight of the L1 term
+    damage: Damage
     norms: Tensor = field(init=False)  # (L, P)
+    trust: Tensor = field(init=False)  # (L, P), how much of the squared norm is not noise
+    kept: Tensor | None = field(init=False)  # (L, P, 1, *shape), what a sparse update has left
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "norms", self.value.flatten(2).norm(dim=2))
+        flat = self.value.flatten(2)
+        norms = flat.norm(dim=2)
+        expected = self.damage.noise**2 * flat.shape[2]
+        trust = 1 - expected / norms.square().clamp_min(_TINY)
+        kept = (self.value != 0)[:, :, None] if self.damage.sparse else None
+        object.__setattr__(self, "norms", norms)
+        object.__setattr__(self, "trust", trust.clamp(_LEAST_TRUST, 1.0))
+        object.__setattr__(self, "kept", kept)
+
+
+UNHURT = Damage()
 
 
 class Distance(ABC):
@@ -40,9 +65,9 @@ class Distance(ABC):
     def terms(self, gradient: Gradient, target: Target) -> Tensor:
         """Term of each parameter, (L, P, K)."""
 
-    def total(self, terms: Tensor, norms: Tensor) -> Tensor:
-        """Loss of each candidate, (P, K), from all terms (L, P, K) and target norms (L, P)."""
-        return terms.sum(dim=0)
+    def total(self, terms: Tensor, norms: Tensor, trust: Tensor) -> Tensor:
+        """Loss of each candidate, (P, K), from all terms (L, P, K), target norms and trust."""
+        return (terms * trust[:, :, None]).sum(dim=0)
 
 
 class SquaredL2(Distance):
@@ -51,7 +76,7 @@ class SquaredL2(Distance):
     def terms(self, gradient: Gradient, target: Target) -> Tensor:
         """‖g‖² - 2 ⟨g, G⟩ + ‖G‖², which needs no gradient written out."""
         constant = target.norms.square()[:, :, None]  # (L, P, 1)
-        return gradient.square() - 2 * gradient.dot(target.value) + constant
+        return gradient.square(target.kept) - 2 * gradient.dot(target.value) + constant
 
 
 @dataclass(frozen=True)
@@ -68,7 +93,10 @@ class L2L1(Distance):
 
     def terms(self, gradient: Gradient, target: Target) -> Tensor:
         """Both norms of the difference; the factor is the weight f of the parameter's layer."""
-        difference = (gradient.dense() - target.value[:, :, None]).flatten(3)  # (L, P, K, entries)
+        difference = gradient.dense() - target.value[:, :, None]
+        if target.kept is not None:
+            difference = difference * target.kept
+        difference = difference.flatten(3)  # (L, P, K, entries)
         square = difference.square().sum(dim=3)
         first = square if self.squared else (square + _TINY).sqrt()
         return first + self.alpha * target.factors[:, None, None] * difference.abs().sum(dim=3)
@@ -80,11 +108,11 @@ class Cosine(Distance):
     def terms(self, gradient: Gradient, target: Target) -> Tensor:
         """The cosine of each parameter."""
         lengths = target.norms.clamp_min(_TINY)[:, :, None]  # (L, P, 1)
-        return gradient.dot(target.value) / lengths * (gradient.square() + _TINY).rsqrt()
+        return gradient.dot(target.value) / lengths * (gradient.square(target.kept) + _TINY).rsqrt()
 
-    def total(self, terms: Tensor, norms: Tensor) -> Tensor:
+    def total(self, terms: Tensor, norms: Tensor, trust: Tensor) -> Tensor:
         """One minus the mean over the parameters whose target has a direction at all."""
-        heard = norms > _SILENT * norms.amax(dim=0)  # (L, P)
+        heard = (norms > _SILENT * norms.amax(dim=0)) * trust  # (L, P)
         weights = (heard / heard.sum(dim=0))[:, :, None].to(terms.dtype)
         return 1 - (terms * weights).sum(dim=0)
 
@@ -111,7 +139,9 @@ def _block(name: str) -> str:
     return ".".join(parts[:2])
 
 
-def stack_target(targets: Sequence[Sequence[Tensor]], factors: Sequence[float]) -> Target:
+def stack_target(
+    targets: Sequence[Sequence[Tensor]], factors: Sequence[float], damage: Damage
+) -> Target:
     """From L parameters of P problems each to one target."""
     value = torch.stack([torch.stack(list(problems)) for problems in targets])
-    return Target(value, torch.tensor(factors, dtype=value.dtype, device=value.device))
+    return Target(value, torch.tensor(factors, dtype=value.dtype, device=value.device), damage)

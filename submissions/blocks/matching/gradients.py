@@ -23,9 +23,15 @@ class Gradient(ABC):
     def dot(self, target: Tensor) -> Tensor:
         """Inner product with each problem's target (L, P, *shape), (L, P, K)."""
 
+    def square(self, kept: Tensor | None = None) -> Tensor:
+        """Squared norm, of the kept entries where a mask (L, P, 1, *shape) is given, (L, P, K)."""
+        if kept is None:
+            return self.whole_square()
+        return (self.dense() * kept).square().flatten(3).sum(dim=3)
+
     @abstractmethod
-    def square(self) -> Tensor:
-        """Squared norm, (L, P, K)."""
+    def whole_square(self) -> Tensor:
+        """Squared norm of all entries, (L, P, K)."""
 
     @abstractmethod
     def dense(self) -> Tensor:
@@ -42,7 +48,7 @@ class Dense(Gradient):
         """Entry by entry."""
         return (self.value * target[:, :, None]).flatten(3).sum(dim=3)
 
-    def square(self) -> Tensor:
+    def whole_square(self) -> Tensor:
         """Entry by entry."""
         return self.value.square().flatten(3).sum(dim=3)
 
@@ -68,7 +74,7 @@ class Outer(Gradient):
             products = (left @ target) * right
         return products.sum(dim=3).view(tokens).sum(dim=3)
 
-    def square(self) -> Tensor:
+    def whole_square(self) -> Tensor:
         """Σ (left leftᵀ) ∘ (right rightᵀ)."""
         products = (self.left @ self.left.mT) * (self.right @ self.right.mT)  # (L, P, K, n, n)
         return products.flatten(3).sum(dim=3)

@@ -10,7 +10,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from submissions.blocks.matching.distances import Distance
+from submissions.blocks.matching.distances import UNHURT, Damage, Distance
 from submissions.blocks.matching.samples import Points, Samples
 
 
@@ -23,12 +23,17 @@ class Matcher(ABC):
         targets: Sequence[Mapping[str, Tensor]],
         distance: Distance,
         factors: Mapping[str, float],
+        damage: Damage = UNHURT,
     ) -> None:
-        """`factors` names the matched parameters and gives the weight of their L1 terms."""
+        """`factors` names the matched parameters and gives the weight of their L1 terms; `damage`
+        is what a defense is known to have done to the targets."""
         self.samples = samples
         self.targets = targets
         self.distance = distance
         self.factors = factors
+        self.damage = damage
+        self.writes_gradients = True
+        """Whether gradients of candidates are written out, which takes memory."""
         self.bytes_per_row = 0
         """Memory that the forward pass of one sample saves for the backward pass, where known."""
         self._attachment: AbstractContextManager[None] | None = None

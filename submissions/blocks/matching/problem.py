@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from benchmark.spec import Observation, Public, Role
+from benchmark.spec import Observation, Public, Role, Update
+from submissions.blocks.matching.distances import Damage
 
+_DENSE = 0.5
+"""An update with fewer entries left than this share was pruned or masked."""
 _FEW_LABELS = 4
 """Up to so many classes, an unknown label of a batch of one is found by trying each."""
 
@@ -28,6 +32,15 @@ class Problem:
     classes: tuple[int, ...] | None
     """Class of each sample, known or assumed; None where labels are tokens or optimised."""
     seed: int
+
+    @cached_property
+    def damage(self) -> Damage:
+        """What the update shows, and the task tells, of a defense."""
+        update = self.observation.update
+        entries = sum(tensor.numel() for tensor in self.target.values())
+        left = sum(int(tensor.count_nonzero()) for tensor in self.target.values())
+        noise = (update.noise_scale or 0.0) / abs(_scale(update))
+        return Damage(noise, sparse=left < _DENSE * entries)
 
 
 @dataclass(frozen=True)
@@ -67,7 +80,7 @@ def matched_gradient(observation: Observation) -> dict[str, Tensor]:
     (LAMP, section 5, FedAvg), up to the sign.
     """
     public, update = observation.public, observation.update
-    scale = -update.learning_rate * update.local_steps if update.kind == "difference" else 1.0
+    scale = _scale(update)
     left_out = public.roles.names[Role.WORD_EMBEDDING]
     target = {}
     for name, parameter in public.model.named_parameters():
@@ -82,6 +95,11 @@ def matched_gradient(observation: Observation) -> dict[str, Tensor]:
     if not any(bool(tensor.any()) for tensor in target.values()):
         raise ValueError("the update is zero in every matched parameter, so it says nothing")
     return target
+
+
+def _scale(update: Update) -> float:
+    """What a gradient of the batch was multiplied by to become the update, nearly."""
+    return -update.learning_rate * update.local_steps if update.kind == "difference" else 1.0
 
 
 def sentence_lengths(observation: Observation) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from submissions.blocks.matching.distances import Distance, Target, stack_target
+from submissions.blocks.matching.distances import UNHURT, Damage, Distance, Target, stack_target
 from submissions.blocks.matching.layers import Rule, likeness, rule_for
 from submissions.blocks.matching.matcher import Matcher, requiring_grad
 from submissions.blocks.matching.samples import Points, Samples
@@ -75,15 +75,20 @@ class TracedMatcher(Matcher):
         targets: Sequence[Mapping[str, Tensor]],
         distance: Distance,
         factors: Mapping[str, float],
+        damage: Damage = UNHURT,
     ) -> None:
-        super().__init__(samples, targets, distance, factors)
+        super().__init__(samples, targets, distance, factors, damage)
         self.modules = owners(samples.model, frozenset(factors))
         self.recorder: Recorder | None = None
         with self:
             tokens = self._probe()
         self.groups = self._grouped(tokens)
-        norms = [target.norms for group in self.groups for target in group.targets.values()]
-        self.norms = torch.cat(norms)  # (L, P)
+        parts = [target for group in self.groups for target in group.targets.values()]
+        self.norms = torch.cat([target.norms for target in parts])  # (L, P)
+        self.trust = torch.cat([target.trust for target in parts])  # (L, P)
+        self.writes_gradients = self.distance.writes_gradients or any(
+            target.kept is not None for target in parts
+        )
 
     def losses(self, points: Points, differentiable: bool) -> Tensor:
         """One forward pass, one backward pass to the layer outputs, one product a group."""
@@ -97,7 +102,7 @@ class TracedMatcher(Matcher):
                 for gradient in [_gradients(group, layers, shape)]
                 for name, target in group.targets.items()
             ]
-            return self.distance.total(torch.cat(terms), self.norms)
+            return self.distance.total(torch.cat(terms), self.norms, self.trust)
 
     def candidates_at_once(self, budget: int) -> int:
         """Saved activations and, as much again twice, layer inputs, errors and their stacks.
@@ -106,7 +111,7 @@ class TracedMatcher(Matcher):
         """
         problems, batch, width = self.samples.mask.shape
         needed = 3 * self.bytes_per_row * batch
-        if self.distance.writes_gradients:
+        if self.writes_gradients:
             needed += 3 * max(t.value[:, 0].nbytes for g in self.groups for t in g.targets.values())
         fitting = budget // (needed * problems)
         if self.samples.mask.device.type == "cpu":
@@ -196,7 +201,9 @@ class TracedMatcher(Matcher):
         for local in self.modules[modules[0]]:
             names = [self.modules[module][local] for module in modules]
             values = [[problem[name] for problem in self.targets] for name in names]
-            targets[local] = stack_target(values, [self.factors[name] for name in names])
+            targets[local] = stack_target(
+                values, [self.factors[name] for name in names], self.damage
+            )
         return Group(modules, rule, targets)
 
 
