@@ -44,7 +44,7 @@ def collect(what: str, find: Find) -> tuple[Rows, Sequence[str], Sequence[Broken
     kind: Kind = "attack" if what == "attacks" else "defense"
     catalogue = find(kind)
     rows = [asdict(entry) for entry in catalogue.entries.values()]
-    return rows, ("name", "summary", "needs", "parameters"), catalogue.broken
+    return rows, ("name", "summary", "needs", "parameters", "variants"), catalogue.broken
 
 
 def everything(find: Find) -> dict[str, Any]:

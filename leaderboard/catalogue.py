@@ -7,7 +7,7 @@ too, and says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from benchmark.registry import Broken, Entry, Kind
@@ -70,6 +70,8 @@ class SubmissionRow:
     summary: str
     paper: str = ""
     parameters: tuple[ParameterRow, ...] = ()
+    variants: tuple[tuple[str, Mapping[str, Scalar]], ...] = ()
+    """Settings that the submission gives a name of their own."""
     observes: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     digest: str = ""
@@ -154,6 +156,7 @@ def submission_row(entry: Entry) -> SubmissionRow:
             ParameterRow(name, parameter["default"], parameter["meaning"])
             for name, parameter in entry.parameters.items()
         ),
+        variants=tuple(sorted(entry.variants.items())),
         observes=tuple(sorted(entry.observes)),
         needs=tuple(sorted(entry.needs)),
         digest=entry.digest,

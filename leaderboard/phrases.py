@@ -9,9 +9,11 @@ from benchmark.spec import Knowledge, Role
 WORDS: dict[str, str] = {
     Knowledge.LABELS: "the labels",
     Knowledge.LENGTHS: "the sentence lengths",
+    Knowledge.FREQUENCIES: "how often each word occurs",
     Knowledge.NOISE_SCALE: "the scale of a defense's noise",
     Knowledge.PUBLIC_TEXT: "public text",
     Knowledge.PRIOR: "a public language model",
+    Knowledge.TYPE_COUNT: "the number of distinct tokens, for those that ask for it",
     Role.WORD_EMBEDDING: "the word embeddings",
     Role.POSITION_EMBEDDING: "the position embeddings",
     Role.OUTPUT: "the output layer",
