@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,10 +69,10 @@ class SnapshotSet:
 
     def digest(self, index: int, batch: str) -> str:
         """Digest over the inputs of one snapshot."""
-        entry = self.defense.entry
-        own = (entry.name, dict(self.defense.parameters))
+        name, digest = self.defense.entry.name, self.defense.digest(self.side.task)
+        parameters = dict(self.defense.parameters)
         return inputs_digest(
-            batch, self.side.settings_digest, f"{own[0]} {entry.digest}", own[1], self.seed, index
+            batch, self.side.settings_digest, f"{name} {digest}", parameters, self.seed, index
         )
 
     # ------------------------------------------------------------------------------- reading
@@ -131,23 +131,31 @@ class SnapshotSet:
             save_file(
                 {k: v.contiguous() for k, v in vars(private.batch).items()}, drafts / f"{index:03d}"
             )
+            earlier = self.side.warmup_batches(index, self.seed)
+            for step, batch in enumerate(earlier):
+                save_file(
+                    {k: v.contiguous() for k, v in vars(batch).items()},
+                    drafts / f"{index:03d}-{step}",
+                )
             seed = number_from(task.name, self.defense.name, self.seed, index)
             items.append(
                 {
                     "index": index,
                     "file": f"batches/{index:03d}",
+                    "warmup": [f"batches/{index:03d}-{s}" for s in range(len(earlier))],
                     "seed": seed,
                     "out": f"{index:03d}.safetensors",
                 }
             )
         payload = {
-            "submission": self.defense.entry.reference,
-            "parameters": dict(self.defense.parameters),
+            "defense": self.defense.parts(),
+            "training": asdict(task.training) if task.training else None,
             "objective": task.objective,
             "precision": task.precision,
             "mode": task.mode,
             "local_steps": task.local_steps,
             "learning_rate": task.learning_rate,
+            "momentum": task.momentum,
             "batches": items,
         }
         files = {"model": self.side.model_directory, "batches": drafts}
@@ -208,6 +216,10 @@ class SnapshotSet:
 def failure(outcome: Outcome) -> DefenseFailed:
     """Why a defense's client stopped short, in one sentence."""
     for event in (*outcome.events("failed"), *outcome.events("broken")):
-        return DefenseFailed(event.get("status", "error"), f"the defense failed: {event['reason']}")
+        status = event.get("status", "error")
+        words = (
+            event["reason"] if status == "unsupported" else f"the defense failed: {event['reason']}"
+        )
+        return DefenseFailed(status, words)
     status = outcome.status if outcome.status != "ok" else "error"
     return DefenseFailed(status, f"the defense failed: {outcome.reason or 'it sent no update'}")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from benchmark.engines.local import LocalEngine
     from benchmark.planning import Cell
     from benchmark.registry import Catalogue
+    from benchmark.utility import Trial
 
 app = typer.Typer(
     help="Measure how much private text shared gradients leak, and what each defense changes.",
@@ -74,31 +75,69 @@ def run(
     memory_limit: Annotated[float, typer.Option(min=0, help="GiB a cell may take; 0: most.")] = 0.0,
     force: Annotated[bool, typer.Option("--force", help="Run cells that are there, too.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the plan.")] = False,
+    utility: Annotated[
+        bool, typer.Option("--utility", help="Train with each defense instead of attacking it.")
+    ] = False,
 ) -> None:
     """Run the cells that are not there yet; every cell becomes a record."""
     from benchmark import planning
-    from benchmark.display import RunDisplay
-    from benchmark.runner import Run
+    from benchmark import utility as pricing
+    from benchmark.session import plan_line, work_off
 
+    if utility and attack:
+        raise UserError("--utility trains without an attack; leave --attack out.")
     choice = planning.Selection(suite, task, attack, defense, seed, force)
     with _engine(jobs, device) as engine:
         attacks, defenses = _catalogues(engine)
-        cells = planning.plan(choice, attacks, defenses, results)
-        open_cells = [cell for cell in cells if not cell.cached]
-        expected = sum(c.expected_seconds for c in open_cells) / len(engine.devices)
-        print(_plan_line(cells, open_cells, expected))
+        cells: Sequence[Cell | Trial] = (
+            pricing.plan(choice, defenses, results)
+            if utility
+            else planning.plan(choice, attacks, defenses, results)
+        )
         if dry_run:
+            print(plan_line(cells, engine))
             for cell in cells:
                 print(f"{'cached' if cell.cached else 'to run'}  {cell.label}")
             return
-        limit = memory_limit * 1024 or _most_memory_mb() / len(engine.devices)
-        with RunDisplay(open_cells) as display:
-            engine.progress = display.advanced
-            work = Run(engine, display, time_limit, limit, engine.devices[0])
-            done = work.run(open_cells)
-    failed = [r for r in done if r.status not in ("ok", "unsupported")]
+        failed = work_off(engine, cells, time_limit, memory_limit)
     if failed:
-        print(f"{len(failed)} of {len(done)} cells failed; their records say why.", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+@app.command()
+def table(
+    name: Annotated[str, typer.Argument(help="One of the papers' tables; none: list them.")] = "",
+    suite: Annotated[str, typer.Option(help="Suite that gives our rows.")] = "mini",
+    results: Results = RESULTS,
+    jobs: Jobs = 0,
+    device: Device = "auto",
+    time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds a cell may take.")] = 600.0,
+    out: Annotated[Path | None, typer.Option(help="Also write the rows as CSV here.")] = None,
+) -> None:
+    """Run what is missing of one of the papers' tables, and show our rows beside theirs."""
+    from benchmark import reported, scores
+    from benchmark.display import count, show_comparison
+    from benchmark.display import table as show_table
+    from benchmark.session import work_off
+
+    if not name:
+        rows = [{"name": n} | dict(reported.load(n)) for n in reported.names()]
+        show_table(count(len(rows), "table"), rows, ["name", "table", "title", "paper"])
+        return
+    wanted = reported.load(name)
+    with _engine(jobs, device) as engine:
+        works = reported.plan(wanted, suite, *_catalogues(engine), results)
+        cells = {work.cell.path: work.cell for work in works if work.cell is not None}
+        trials = {trial.path: trial for work in works for trial in work.trials}
+        failed = work_off(engine, list(cells.values()), time_limit, 0.0)
+        failed += work_off(engine, list(trials.values()), time_limit, 0.0)
+    for _ in scores.score_all(results):
+        pass
+    lines = reported.compare(wanted, works, results)
+    show_comparison(wanted, lines)
+    if out is not None:
+        reported.write_csv(out, wanted, lines)
+    if failed:
         raise typer.Exit(1)
 
 
@@ -108,7 +147,7 @@ def score(
     force: Annotated[bool, typer.Option("--force", help="Score everything again.")] = False,
 ) -> None:
     """Compute metrics from the records."""
-    from benchmark import scores
+    from benchmark import leaks, scores
 
     _need_folder(results)
     counts: dict[str, int] = {}
@@ -119,6 +158,7 @@ def score(
         )
         if not known:
             print(f"left out {item.path}: {item.outcome}", file=sys.stderr)
+    leaks.write_leaks(results)
     print(", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "no records")
 
 
@@ -136,12 +176,19 @@ def site(
 
 
 @app.command()
-def show(results: Results = RESULTS, as_json: Json = False) -> None:
+def show(
+    results: Results = RESULTS,
+    as_json: Json = False,
+    utility: Annotated[bool, typer.Option("--utility", help="What each defense costs.")] = False,
+) -> None:
     """Show the results as rows."""
     from benchmark import scores
-    from benchmark.display import count, table
+    from benchmark.display import count, show_prices, table
 
     _need_folder(results)
+    if utility:
+        show_prices(results, as_json)
+        return
     rows = scores.rows(results)
     if as_json:
         print(json.dumps(rows, indent=1))
@@ -175,10 +222,11 @@ def build_snapshots(
 ) -> None:
     """Build the snapshots that are not there yet."""
     from benchmark import upkeep
+    from benchmark.session import most_memory_mb
 
     with _engine(jobs, device) as engine:
         sets = upkeep.select(suite, task, defense or "none", seed, _catalogues(engine)[1])
-        made = upkeep.build(engine, sets, force, _most_memory_mb() / len(engine.devices))
+        made = upkeep.build(engine, sets, force, most_memory_mb() / len(engine.devices))
     print(f"{made} snapshots built, {sum(len(s.indices) for s in sets) - made} were there")
 
 
@@ -206,10 +254,11 @@ def verify_snapshots(
 ) -> None:
     """Rebuild stored snapshots and compare: identical, same within rounding, or different."""
     from benchmark import upkeep
+    from benchmark.session import most_memory_mb
 
     with _engine(jobs, device) as engine:
         sets = upkeep.select(suite, task, defense or "none", seed, _catalogues(engine)[1])
-        verdicts = upkeep.verify(engine, sets, _most_memory_mb() / len(engine.devices))
+        verdicts = upkeep.verify(engine, sets, most_memory_mb() / len(engine.devices))
     counts: dict[str, int] = {}
     for verdict in verdicts:
         counts[verdict.word] = counts.get(verdict.word, 0) + 1
@@ -233,15 +282,6 @@ def publish_snapshots(
 
 
 # ------------------------------------------------------------------------------------- machinery
-
-
-def _plan_line(cells: Sequence[Cell], open_cells: Sequence[Cell], expected: float) -> str:
-    """What a run is about to do, in one line."""
-    from benchmark.display import count, duration
-
-    cached = f"{len(cells) - len(open_cells)} cached, {len(open_cells)} to run"
-    when = f", expected time {duration(expected)}" if open_cells else ""
-    return f"{count(len(cells), 'cell')}: {cached}{when}"
 
 
 def _engine(jobs: int, device: str) -> LocalEngine:
@@ -274,12 +314,6 @@ def _catalogue(kind: Any) -> Catalogue:
 def _need_folder(results: Path) -> None:
     if not results.is_dir():
         raise UserError(f"There is no folder {results}; run `leakboard run --results {results}`.")
-
-
-def _most_memory_mb() -> float:
-    import psutil
-
-    return float(psutil.virtual_memory().available) * 0.85 / 2**20
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ DESCRIBE_SECONDS = 120.0
 class Job:
     """One piece of work for a sandboxed process."""
 
-    kind: Literal["describe", "update", "recover"]
+    kind: Literal["describe", "update", "train", "evaluate", "recover"]
     payload: Mapping[str, Any]
     """What the worker is told; file names in it are relative to its inbox or outbox."""
     files: Mapping[str, Path] = field(default_factory=dict)

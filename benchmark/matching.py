@@ -11,9 +11,12 @@ def misfit_with_task(cell: Cell) -> str | None:
     attack, task = cell.attack.entry, cell.task
     if task.objective not in attack.objectives:
         return f"{attack.name} is not defined for the objective {task.objective}"
-    lacking = [need for need in attack.needs if need not in task.grants]
+    needs = dict.fromkeys(attack.needs)
+    for parameter in cell.attack.parameters:  # only those that differ from their defaults
+        needs |= dict.fromkeys(attack.parameters[parameter].get("needs", ()))
+    lacking = [need for need in needs if need not in task.grants]
     if lacking:
-        return f"{attack.name} needs {' and '.join(lacking)}, which {task.name} does not grant"
+        return f"{cell.attack.name} needs {' and '.join(lacking)}, which {task.name} does not grant"
     return None
 
 

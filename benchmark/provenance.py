@@ -28,16 +28,26 @@ PACKAGES = (
     "scikit-learn",
     "rouge-score",
     "opacus",
+    "sacrebleu",
 )
 
 
 def provenance(cell: Cell, device: str, threads: int) -> Provenance:
     """Everything needed to repeat a cell."""
+    defense = cell.defense.digest(cell.task)
+    tf32 = cell.attack.entry.allow_tf32 and device != "cpu"
+    return origin(cell.fingerprint, cell.attack.entry.digest, defense, device, threads, tf32)
+
+
+def origin(
+    fingerprint: str, attack: str, defense: str, device: str, threads: int, tf32: bool = False
+) -> Provenance:
+    """The same from its parts; `attack` and `defense` are digests of code."""
     commit, dirty = git_state()
     return Provenance(
-        fingerprint=cell.fingerprint,
-        attack_digest=cell.attack.entry.digest,
-        defense_digest=cell.defense.entry.digest,
+        fingerprint=fingerprint,
+        attack_digest=attack,
+        defense_digest=defense,
         git_commit=commit,
         git_dirty=dirty,
         packages=versions(),
@@ -48,7 +58,7 @@ def provenance(cell: Cell, device: str, threads: int) -> Provenance:
         memory_gb=round(psutil.virtual_memory().total / 2**30, 1),
         device=device,
         threads=threads,
-        tf32=cell.attack.entry.allow_tf32 and device != "cpu",
+        tf32=tf32,
         sandbox=sandbox.fence(),
         created=datetime.now(UTC).replace(microsecond=0),
     )

@@ -26,6 +26,7 @@ SCHEMA_VERSION = 1
 RECORD_SUFFIX = ".json"
 SCORE_SUFFIX = ".score.json"
 UTILITY_SUFFIX = ".utility.json"
+LEAK_FILE = "worst.leak.json"
 
 FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -194,6 +195,28 @@ class Score(Strict):
     examples: list[Example] = []
 
 
+class Worst(Strict):
+    """The largest value that any attack reached."""
+
+    attack: str
+    seed: int
+    value: MetricValue
+    rivals: int
+    """How many attacks were tried."""
+
+
+class LeakRecord(Strict):
+    """What a defense leaves on a task: the worst case over all attacks that were scored."""
+
+    schema_version: Literal[1] = 1
+    task: str
+    task_version: int
+    defense: str
+    """With its parameters, as it is called everywhere."""
+    worst: dict[str, Worst]
+    """By recovery metric."""
+
+
 Model = TypeVar("Model", bound=Strict)
 
 
@@ -280,7 +303,8 @@ def file_digest(path: Path) -> str:
 def record_files(results: Path) -> Iterator[Path]:
     """All record files below a results directory, in a stable order."""
     for path in sorted(results.rglob(f"*{RECORD_SUFFIX}")):
-        other = path.name.endswith((SCORE_SUFFIX, UTILITY_SUFFIX)) or path.name.startswith(".")
+        suffixes = (SCORE_SUFFIX, UTILITY_SUFFIX, LEAK_FILE)
+        other = path.name.endswith(suffixes) or path.name.startswith(".")
         if not other:
             yield path
 

@@ -106,6 +106,7 @@ class LoadedTask(Protocol):
 
     def warmup_batches(self, index: int, seed: int) -> list[Batch]: ...
 
+    @property
     def training_data(self) -> TrainingData: ...
 
 

@@ -139,6 +139,12 @@ class Run:
             "noise_scale": sheet.noise_scale if Knowledge.NOISE_SCALE in granted else None,
             "labels": truth.labels if Knowledge.LABELS in granted else None,
             "lengths": truth.lengths if Knowledge.LENGTHS in granted else None,
+            "frequencies": (
+                truth.truth().frequencies if Knowledge.FREQUENCIES in granted else None
+            ),
+            "type_count": (
+                len(truth.truth().token_types) if Knowledge.TYPE_COUNT in granted else None
+            ),
             "seed": number_from(cell.task.name, cell.attack.name, cell.seed, sheet.index),
         }
 
@@ -178,8 +184,10 @@ class Run:
             task_version=cell.task.version,
             attack=cell.attack.entry.name,
             attack_parameters=dict(cell.attack.parameters),
+            attack_variant=cell.attack.variant,
             defense=cell.defense.entry.name,
             defense_parameters=dict(cell.defense.parameters),
+            defense_variant=cell.defense.variant,
             seed=cell.seed,
             status=status,
             reason=reason,
@@ -236,7 +244,8 @@ def public_file(side: LoadedTask) -> Path:
 
     from benchmark.paths import cache_directory
 
-    path = cache_directory() / "public" / f"{side.digest}.json"
+    path = cache_directory() / "hold-out" / f"{side.digest}.json"
     if not path.exists():
-        records.write_atomically(path, json.dumps(side.public_text()))
+        given = {"text": side.public_text(), "sources": side.public_sources()}
+        records.write_atomically(path, json.dumps(given))
     return path

@@ -9,6 +9,7 @@ attack's process.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -29,8 +30,10 @@ class Knowledge(StrEnum):
     LABELS = "labels"
     LENGTHS = "lengths"
     NOISE_SCALE = "noise-scale"
+    FREQUENCIES = "frequencies"
     PUBLIC_TEXT = "public-text"
     PRIOR = "prior"
+    TYPE_COUNT = "type-count"
 
 
 class Role(StrEnum):
@@ -41,7 +44,46 @@ class Role(StrEnum):
     OUTPUT = "output"
 
 
+class Unsupported(Exception):
+    """Raised by a submission for what it cannot do by its nature; the message is the reason."""
+
+
 # --------------------------------------------------------------------------------------- tasks
+
+
+@dataclass(frozen=True)
+class Training:
+    """The fixed budget in which a defense has to train the task's model, and so shows its price."""
+
+    rows: int
+    """Training sentences: the private ones, and public ones where those are too few."""
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    """At the start; it falls linearly to zero."""
+    checks: int = 4
+    """How often, evenly spread, the validation loss is looked at."""
+    early_stopping: bool = False
+    """End as soon as the validation loss has risen, and keep the weights from before."""
+    validation_rows: int = 150
+    test_rows: int = 350
+    max_tokens: int = 64
+    """Where sentences are cut."""
+
+    @property
+    def rounds(self) -> int:
+        """Updates that are sent in all."""
+        return self.epochs * (self.rows // self.batch_size)
+
+    @property
+    def sampling_rate(self) -> float:
+        """Share of the training sentences that an update is made from."""
+        return self.batch_size / self.rows
+
+    @property
+    def delta(self) -> float:
+        """Of (ε, δ) differential privacy: one over the number of sentences."""
+        return 1 / self.rows
 
 
 @dataclass(frozen=True)
@@ -82,18 +124,30 @@ class Task:
     min_tokens: int = 3
     """Private sentences shorter than this (special tokens counted) are not drawn."""
     max_tokens: int = 64
-    """Private sentences longer than this (special tokens counted) are not drawn."""
+    """Private sentences longer than this (special tokens counted) do not fit."""
+    fit: Literal["drop", "cut", "join"] = "drop"
+    """What is done about those: `drop` does not draw them, `cut` cuts them off there, `join` also
+    joins the next sentences to one that is shorter, until so many tokens are full."""
     local_steps: int = 1
     """Where above 1, a client takes so many steps, each on an equal part of its batch, and shares
     the difference of its weights (FedAvg) instead of a gradient (FedSGD)."""
     learning_rate: float = 1.0
-    """Of those local steps."""
+    """Of those local steps, and of those of a warm-up."""
+    warmup_steps: int = 0
+    """Steps of gradient descent that a client takes on earlier batches of its own before the batch
+    under attack; the attacker knows the weights from before them."""
+    momentum: float = 0.0
+    """Of the steps of a warm-up."""
+    public_corpus: str | None = None
+    """Where the public text comes from; None: the public part of the corpus itself."""
     clients: int | None = None
     """Federated tasks: the private split is spread over this many clients."""
     dirichlet_alpha: float | None = None
     """Federated tasks: concentration of the label distribution of a client."""
     utility: tuple[str, ...] = ()
     """Names of the utility metrics that price a defense on this task."""
+    training: Training | None = None
+    """How that price is measured; None where it is not."""
     papers: tuple[str, ...] = ()
 
 
@@ -114,6 +168,8 @@ class Suite:
     summary: str
     tasks: tuple[Task, ...]
     plan: tuple[Pairing, ...] = (Pairing(),)
+    utility: tuple[Pairing, ...] = ()
+    """What `leakboard run --utility` prices by default; the attack of a line is not read."""
 
 
 # ---------------------------------------------------------------------------- tensors and losses
@@ -141,6 +197,17 @@ class Objective(ABC):
     """
 
     name: ClassVar[str]
+
+    @abstractmethod
+    def encode(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        texts: Sequence[str],
+        labels: Sequence[int] | None,
+        sources: Sequence[str] | None,
+        max_tokens: int,
+    ) -> Batch:
+        """Texts as one right-padded batch on the CPU, cut at `max_tokens`, specials counted."""
 
     @abstractmethod
     def losses(
@@ -226,6 +293,8 @@ class Public:
     """None unless `Knowledge.PRIOR` is granted."""
     device: torch.device
     seed: int
+    sources: tuple[str, ...] = ()
+    """Translation: the source sentence of each of `text`."""
 
     @cached_property
     def forbidden_ids(self) -> frozenset[int]:
@@ -250,6 +319,10 @@ class Observation:
     """Class of each sample, where `Knowledge.LABELS` is granted."""
     lengths: tuple[int, ...] | None = None
     """Tokens of each sample with special tokens, where `Knowledge.LENGTHS` is granted."""
+    frequencies: Mapping[int, int] | None = None
+    """How often each token id occurs in the batch, where `Knowledge.FREQUENCIES` is granted."""
+    type_count: int | None = None
+    """Distinct tokens of the batch, where `Knowledge.TYPE_COUNT` is granted."""
     report: Callable[[int, int, float], None] = lambda step, steps, loss: None
     """Tells the harness how far a recovery is: step, steps in all, current loss."""
     seconds_left: Callable[[], float] = lambda: float("inf")
@@ -297,6 +370,11 @@ class Truth:
         """Distinct token ids of the whole batch."""
         return frozenset(i for sentence in self.sentences for i in sentence.token_ids)
 
+    @property
+    def frequencies(self) -> dict[int, int]:
+        """How often each token id occurs in the whole batch."""
+        return dict(Counter(i for sentence in self.sentences for i in sentence.token_ids))
+
 
 @dataclass
 class Client:
@@ -309,28 +387,48 @@ class Client:
     """Source of the defense's randomness."""
     local_steps: int = 1
     learning_rate: float = 1.0
+    training: Training | None = None
+    """The task's budget, by which a defense accounts for the privacy that it spends."""
     state: dict[str, Any] = field(default_factory=dict)
 
-    def update(self, batch: Batch, names: Sequence[str]) -> Update:
+    def update(
+        self,
+        batch: Batch,
+        names: Sequence[str],
+        gradient: Callable[[Batch, Sequence[str]], Mapping[str, Tensor]] | None = None,
+    ) -> Update:
         """What an undefended client sends of the named parameters: a gradient, or a difference.
 
-        The difference is added up step by step, so that it does not lose the digits that it would
-        lose as the difference of two rounded weights.
+        A `gradient` of the caller's own takes the place of the plain one in every local step. The
+        difference is added up step by step, so that it does not lose the digits that it would lose
+        as the difference of two rounded weights.
         """
         import torch
 
+        gradient = gradient or self.gradient
         if self.local_steps == 1:
-            return Update(self.gradient(batch, names))
+            return Update(gradient(batch, names))
         parameters = dict(self.model.named_parameters())
         before = {name: parameters[name].detach().clone() for name in names}
         shift = {name: torch.zeros_like(value) for name, value in before.items()}
         for part in batch.split(self.local_steps):
-            for name, value in self.gradient(part, names).items():
+            for name, value in gradient(part, names).items():
                 shift[name] -= self.learning_rate * value
                 parameters[name].data = before[name] + shift[name]
         for name, value in before.items():
             parameters[name].data = value
         return Update(shift, "difference", self.local_steps, self.learning_rate)
+
+    def warm_up(self, batches: Sequence[Batch], momentum: float) -> None:
+        """Train the model in place, one step of gradient descent to a batch."""
+        import torch
+
+        parameters = dict(self.model.named_parameters())
+        speed = {name: torch.zeros_like(value) for name, value in parameters.items()}
+        for batch in batches:
+            for name, value in self.gradient(batch).items():
+                speed[name] = momentum * speed[name] + value
+                parameters[name].data -= self.learning_rate * speed[name]
 
     def gradient(self, batch: Batch, names: Sequence[str] | None = None) -> dict[str, Tensor]:
         """Gradient of the batch loss by parameter name, for all parameters or the named ones."""
@@ -358,6 +456,10 @@ class Parameter:
     low: float | None = None
     high: float | None = None
     choices: tuple[Scalar, ...] = ()
+    needs: frozenset[Knowledge] = frozenset()
+    """Knowledge that any value but the default takes."""
+    grid: tuple[Scalar, ...] = ()
+    """Values that papers try."""
 
 
 class Submission(ABC):
@@ -370,6 +472,8 @@ class Submission(ABC):
     paper: ClassVar[str] = ""
     """Where the method comes from: authors, title, year."""
     parameters: ClassVar[Mapping[str, Parameter]] = {}
+    variants: ClassVar[Mapping[str, Mapping[str, Scalar]]] = {}
+    """Settings worth a name of their own, such as `<name>_<what is left out>`, by that name."""
     allow_tf32: ClassVar[bool] = False
     """Ask for TF32 matrix products on GPUs that have them; the record says so."""
 
@@ -409,6 +513,8 @@ class Defense(Submission):
     """Turns a private batch into the update that leaves the client.
 
     The same call makes the gradient under attack and trains the model when utility is measured.
+    Defenses are combined by name, `first+second`: what both share is computed by the one that
+    overrides `local_update`, if any, and then transformed by each in turn.
     """
 
     def shares(self, parameter: str, roles: Roles) -> bool:
@@ -418,7 +524,11 @@ class Defense(Submission):
     def client_update(self, client: Client, batch: Batch) -> Update:
         """The shared update: by default the plain gradient of the shared parameters."""
         names = [n for n, _ in client.model.named_parameters() if self.shares(n, client.roles)]
-        return self.transform(client.update(batch, names), client.generator)
+        return self.transform(self.local_update(client, batch, names), client.generator)
+
+    def local_update(self, client: Client, batch: Batch, names: Sequence[str]) -> Update:
+        """What the client computes of the shared parameters, before anything is changed."""
+        return client.update(batch, names)
 
     def transform(self, update: Update, generator: torch.Generator) -> Update:
         """Change the update before it is sent; what simple defenses override."""

@@ -1,4 +1,4 @@
-"""Runs one job in its own process: describe a submission, make updates, or recover text.
+"""Runs one job in its own process: describe a submission, make updates, train, or recover text.
 
 Everything a job may know arrives in the job itself and in the files it names; everything it finds
 out leaves as one JSON line at a time.
@@ -10,13 +10,24 @@ import json
 import operator
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from benchmark import plugins, registry
+from benchmark import plugins, registry, training
+from benchmark.clients import make_client, one_update
 from benchmark.clock import Stopwatch, device_peak_mb, process_peak_mb
-from benchmark.spec import Attack, Client, Defense, Knowledge, Observation, Public, Recovery, Update
+from benchmark.spec import (
+    Attack,
+    Batch,
+    Knowledge,
+    Observation,
+    Public,
+    Recovery,
+    Unsupported,
+    Update,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -38,9 +49,7 @@ def main(job: dict[str, Any], output: TextIO) -> int:
         output.flush()
 
     try:
-        {"describe": describe, "update": make_updates, "recover": recover_all}[job["kind"]](
-            job, say
-        )
+        WORK[job["kind"]](job, say)
     except plugins.BrokenPlugin as error:
         say(event="broken", reason=str(error))
     except Exception as error:
@@ -56,30 +65,22 @@ def describe(job: dict[str, Any], say: Say) -> None:
 
 def make_updates(job: dict[str, Any], say: Say) -> None:
     """Run a defense's client on each private batch and store what leaves the client."""
-    import torch
     from safetensors.torch import load_file, save_file
 
     room, device = registry.model_room(), _device(job)
-    defense = plugins.load(job["submission"], "defense")(**job["parameters"])
-    assert isinstance(defense, Defense)
+    defense = plugins.make_defense(job["defense"])
     inbox, outbox = Path(job["inbox"]), Path(job["outbox"])
     model, _ = room.open_model(inbox / "model", job["objective"], job["precision"], device)
     model.train(job["mode"] == "train")
-    roles = room.roles(model)
+
+    def read(file: str) -> Batch:
+        return room.batch({k: v.to(device) for k, v in load_file(inbox / file).items()})
+
     for item in job["batches"]:
-        batch = room.batch({k: v.to(device) for k, v in load_file(inbox / item["file"]).items()})
-        torch.manual_seed(item["seed"])
-        generator = torch.Generator(device).manual_seed(item["seed"])
-        client = Client(
-            model,
-            room.objective(job["objective"]),
-            roles,
-            generator,
-            local_steps=job["local_steps"],
-            learning_rate=job["learning_rate"],
-        )
-        update = defense.client_update(client, batch)
-        _check_update(update, model)
+        client = make_client(job, model, device)
+        with _weights_kept(model, bool(item["warmup"])):
+            client.warm_up([read(file) for file in item["warmup"]], job["momentum"])
+            update = one_update(defense, client, read(item["file"]), item["seed"])
         tensors = {n: t.detach().cpu().contiguous() for n, t in update.tensors.items()}
         save_file(tensors, outbox / item["out"])
         say(
@@ -91,24 +92,28 @@ def make_updates(job: dict[str, Any], say: Say) -> None:
             noise_scale=update.noise_scale,
             epsilon=update.epsilon,
             bytes_up=update.bytes_up,
-            roles={str(role): name for role, name in roles.names.items()},
+            roles={str(role): name for role, name in client.roles.names.items()},
         )
 
 
-def _check_update(update: Update, model: torch.nn.Module) -> None:
-    """An update speaks of the model's own parameters, in their own shapes, in finite numbers."""
-    if not isinstance(update, Update):
-        raise TypeError(f"client_update returned {type(update).__name__} instead of an Update")
-    if not update.tensors:
-        raise ValueError("the update is empty")
-    shapes = {
-        name: (parameter.shape, parameter.dtype) for name, parameter in model.named_parameters()
-    }
-    for name, tensor in update.tensors.items():
-        if shapes.get(name) != (tensor.shape, tensor.dtype):
-            raise ValueError(f"the update of {name} does not have the parameter's shape and type")
-        if not bool(tensor.isfinite().all()):
-            raise ValueError(f"the update of {name} holds NaN or infinite values")
+@contextmanager
+def _weights_kept(model: torch.nn.Module, changing: bool) -> Iterator[None]:
+    """The model is as it was before once a client has trained it."""
+    before = {n: p.detach().clone() for n, p in model.named_parameters()} if changing else {}
+    yield
+    for name, parameter in model.named_parameters():
+        if changing:
+            parameter.data.copy_(before[name])
+
+
+def train(job: dict[str, Any], say: Say) -> None:
+    """Train the model with a defense's updates."""
+    training.train(job, _device(job), say)
+
+
+def evaluate(job: dict[str, Any], say: Say) -> None:
+    """Test a trained model; no submission is loaded here."""
+    training.evaluate(job, _device(job), say)
 
 
 def recover_all(job: dict[str, Any], say: Say) -> None:
@@ -168,7 +173,7 @@ def _public(job: dict[str, Any], device: torch.device) -> Public:
     room, inbox = registry.model_room(), Path(job["inbox"])
     model, tokenizer = room.open_model(inbox / "model", job["objective"], job["precision"], device)
     given = inbox / "public.json"
-    text = json.loads(given.read_text(encoding="utf-8")) if given.exists() else []
+    known = json.loads(given.read_text(encoding="utf-8")) if given.exists() else {}
     prior = None
     if job["prior"] == "self":
         prior = room.self_prior(model, tokenizer)
@@ -184,7 +189,8 @@ def _public(job: dict[str, Any], device: torch.device) -> Public:
         batch_tokens=job["batch_tokens"],
         max_tokens=job["max_tokens"],
         grants=frozenset(Knowledge(name) for name in job["grants"]),
-        text=tuple(text),
+        text=tuple(known.get("text", ())),
+        sources=tuple(known.get("sources", ())),
         prior=prior,
         device=device,
         seed=job["seed"],
@@ -212,6 +218,8 @@ def _observation(
         seed=item["seed"],
         labels=_tuple(item["labels"]),
         lengths=_tuple(item["lengths"]),
+        frequencies=_counts(item["frequencies"]),
+        type_count=item["type_count"],
         report=_reporter(say, item["index"]),
         seconds_left=left,
     )
@@ -271,6 +279,11 @@ def _ids(values: Iterable[Any]) -> list[int]:
     return [operator.index(value) for value in values]
 
 
+def _counts(values: dict[str, int] | None) -> dict[int, int] | None:
+    """Keys of JSON objects are strings."""
+    return None if values is None else {int(key): count for key, count in values.items()}
+
+
 def _tuple(values: list[int] | None) -> tuple[int, ...] | None:
     return None if values is None else tuple(values)
 
@@ -285,9 +298,23 @@ def _device(job: dict[str, Any]) -> torch.device:
 def _status(error: Exception) -> str:
     import torch
 
+    if isinstance(error, Unsupported):
+        return "unsupported"
     short = isinstance(error, MemoryError | torch.OutOfMemoryError)
     return "out-of-memory" if short or "not enough memory" in str(error) else "error"
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, Unsupported):
+        return str(error)
     return f"{type(error).__name__}: {error}".strip().splitlines()[0][:500]
+
+
+WORK: dict[str, Callable[[dict[str, Any], Say], None]] = {
+    "describe": describe,
+    "update": make_updates,
+    "train": train,
+    "evaluate": evaluate,
+    "recover": recover_all,
+}
+"""What a job may ask for."""

@@ -9,11 +9,15 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from benchmark.spec import Task
-from tasks.corpora.base import Row
+from tasks.corpora.base import Entity, Row
+
+_SPECIALS = 2
+"""Tokens that frame a sentence at most, and that joined sentences have only once."""
 
 
 def shuffled(rows: Sequence[Row], corpus: str, seed: int) -> list[Row]:
@@ -25,11 +29,14 @@ def shuffled(rows: Sequence[Row], corpus: str, seed: int) -> list[Row]:
 
 def batches(task: Task, rows: Sequence[Row], sizes: Sequence[int], seed: int) -> list[list[Row]]:
     """All batches that a task can draw; `sizes` are the rows' token counts."""
+    longest = task.max_tokens if task.fit == "drop" else max(sizes)
     fitting = [
         (row, size)
         for row, size in zip(rows, sizes, strict=True)
-        if task.min_tokens <= size <= task.max_tokens
+        if task.min_tokens <= size <= longest
     ]
+    if task.fit == "join":
+        fitting = _joined(fitting, task.max_tokens)
     kept = [row for row, _ in fitting]
     if task.clients and task.dirichlet_alpha:
         labels = [row.label or 0 for row in kept]
@@ -40,6 +47,36 @@ def batches(task: Task, rows: Sequence[Row], sizes: Sequence[int], seed: int) ->
         return _filled(fitting, task.batch_tokens)
     whole = len(kept) // task.batch_size * task.batch_size
     return [kept[i : i + task.batch_size] for i in range(0, whole, task.batch_size)]
+
+
+def _joined(fitting: Sequence[tuple[Row, int]], enough: int) -> list[tuple[Row, int]]:
+    """Consecutive rows as one, each time until it has enough tokens; what is left over is not."""
+    found: list[tuple[Row, int]] = []
+    parts: list[Row] = []
+    tokens = 0
+    for row, size in fitting:
+        parts.append(row)
+        tokens += size - _SPECIALS
+        if tokens >= enough:
+            found.append((_one_row(parts), enough))
+            parts, tokens = [], 0
+    return found
+
+
+def _one_row(parts: Sequence[Row]) -> Row:
+    """Texts one behind the other, with their entities where they then are."""
+    entities: list[Entity] = []
+    start = 0
+    for part in parts:
+        entities += (replace(e, start=e.start + start, end=e.end + start) for e in part.entities)
+        start += len(part.text) + 1
+    sources = [part.source for part in parts if part.source is not None]
+    return Row(
+        " ".join(part.text for part in parts),
+        parts[0].label,
+        " ".join(sources) if sources else None,
+        tuple(entities),
+    )
 
 
 def _filled(fitting: Sequence[tuple[Row, int]], limit: int) -> list[list[Row]]:

@@ -6,7 +6,6 @@ plain training and gradient matching all speak of the same number.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -27,21 +26,10 @@ _COUNTS_POSITIONS_FROM_ZERO = frozenset({"albert", "bert", "distilbert", "electr
 
 
 class TextObjective(Objective):
-    """An objective that also knows how its texts are encoded and which model class it trains."""
+    """An objective that also knows which model class it trains."""
 
     auto_class: ClassVar[str]
     """Name of the transformers class that loads a model for this objective."""
-
-    @abstractmethod
-    def encode(
-        self,
-        tokenizer: PreTrainedTokenizerBase,
-        texts: Sequence[str],
-        labels: Sequence[int] | None,
-        sources: Sequence[str] | None,
-        max_tokens: int,
-    ) -> Batch:
-        """Texts as one right-padded batch on the CPU, cut at `max_tokens`, specials counted."""
 
 
 class CausalLanguageModeling(TextObjective):

@@ -18,6 +18,7 @@ from tasks.corpora.base import Row
 from tasks.models.loading import open_tokenizer
 from tasks.models.sources import locate, materialise, model_digest
 from tasks.objectives import OBJECTIVES
+from tasks.utility import TrainingData, price_settings, training_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -82,17 +83,52 @@ class LoadedTask:
         task = self.task
         settings: list[object] = [task.objective, task.mode, task.precision, task.version]
         settings += [task.local_steps, task.learning_rate] if task.local_steps > 1 else []
+        settings += [definition(task), self._corpus_digest] if task.warmup_steps else []
         return _digest([*settings, model_digest(self.model_directory)])
 
     @cached_property
     def digest(self) -> str:
         """Over the definition, the weights, the corpus and the prior: what a result depends on."""
         parts = [definition(self.task), self.settings_digest, self._corpus_digest]
+        parts += [corpora.digest(self.task.public_corpus)] if self.task.public_corpus else []
         return _digest([*parts, model_digest(self.prior_directory) if self.prior_directory else ""])
 
+    @cached_property
+    def price_digest(self) -> str:
+        """Over everything that the price of a defense depends on, beside the defense."""
+        parts = [price_settings(self.task), self._corpus_digest, model_digest(self.model_directory)]
+        return _digest(parts)
+
+    @cached_property
+    def training_data(self) -> TrainingData:
+        """What a defense trains on, and what its model is tested with."""
+        assert self.task.training is not None
+        rows, limit = training_rows(self.task), self.task.training.max_tokens
+        return TrainingData(
+            train=self._encode(rows.train, limit),
+            validation=self._encode(rows.validation, limit),
+            test=self._encode(rows.test, limit),
+            references=tuple(row.text for row in rows.test),
+        )
+
     def public_text(self) -> list[str]:
-        """Hold-out sentences of the same corpus, disjoint from the private ones."""
-        return [row.text for row in corpora.load(self.task.corpus, "public")[:PUBLIC_ROWS]]
+        """Hold-out sentences, disjoint from the private ones where the corpus is the same."""
+        return [row.text for row in self._public_rows()]
+
+    def public_sources(self) -> list[str]:
+        """What those sentences translate, where they translate something."""
+        return [row.source for row in self._public_rows() if row.source is not None]
+
+    def _public_rows(self) -> Sequence[Row]:
+        reference = self.task.public_corpus or self.task.corpus
+        return corpora.load(reference, "public")[:PUBLIC_ROWS]
+
+    def warmup_batches(self, index: int, seed: int) -> list[Batch]:
+        """The batches that a client trains on before that of snapshot `index`: those before it."""
+        self._rows(index, seed)
+        every = self._batches[seed]
+        earlier = range(index - self.task.warmup_steps, index)
+        return [self._encode(every[i % len(every)], self.task.max_tokens) for i in earlier]
 
     def private_batch(self, index: int, seed: int) -> PrivateBatch:
         """The batch behind snapshot `index`."""
@@ -142,9 +178,13 @@ class LoadedTask:
     ) -> tuple[TrueSentence, ...]:
         names = corpora.entities(self.task.corpus, rows)
         return tuple(
-            TrueSentence(own, self.decode(own), row.label, entities)
+            TrueSentence(own, text := self.decode(own), row.label, self._kept(entities, text))
             for row, own, entities in zip(rows, ids, names, strict=True)
         )
+
+    def _kept(self, entities: Sequence[str], text: str) -> tuple[str, ...]:
+        """The names that are left in a sentence once it has been cut."""
+        return tuple(e for e in entities if self.task.fit == "drop" or e in text)
 
 
 def _classes(rows: Sequence[Row]) -> tuple[int, ...]:
@@ -153,7 +193,7 @@ def _classes(rows: Sequence[Row]) -> tuple[int, ...]:
 
 def definition(task: Task) -> dict[str, str]:
     """The settings that differ from their defaults, without the words meant for readers."""
-    words = {"summary", "checkpoint", "papers", "utility"}
+    words = {"summary", "checkpoint", "papers", "utility", "training"}
     values = {f.name: (getattr(task, f.name), f.default) for f in fields(task)}
     return {
         name: json.dumps(sorted(value) if isinstance(value, frozenset) else value)

@@ -277,7 +277,7 @@ class LocalEngine:
         slots: dict[bool, Slot] = {}
         try:
             while (job := self._take()) is not None:
-                private = job.kind == "update"
+                private = job.kind in ("update", "train", "evaluate")
                 if private not in slots:
                     slots[private] = Slot(device, self.threads, self._pass_on)
                     self._slots.append(slots[private])

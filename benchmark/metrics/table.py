@@ -117,6 +117,14 @@ _ALL = (
     Metric(
         "peak_mb", "peak memory", "MB", "lower", "cost", "Largest memory of the cell's process."
     ),
+    Metric(
+        "step_seconds",
+        "time of a step",
+        "s",
+        "lower",
+        "cost",
+        "Time in which a client makes one update while the model is trained.",
+    ),
     Metric("bytes_up", "traffic", "B", "lower", "cost", "Bytes that a client sends in a round."),
     Metric("epsilon", "ε", "", "lower", "cost", "Privacy budget that the defense spends."),
 )

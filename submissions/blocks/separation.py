@@ -27,9 +27,10 @@ def present_rows(gradient: Tensor, at_most: int) -> Tensor:
 
 
 def outside_the_bulk(rows: Tensor, at_most: int) -> Tensor | None:
-    """Size of what each row has outside the span of the many small rows, (V,).
+    """Share of each row that lies outside the span of the many small rows, (V,).
 
-    None where that span fills the whole space, so that nothing can stick out of it.
+    A share, since the rows of absent tokens differ in size by orders of magnitude, and rounding
+    grows with size. None where that span fills the whole space: then nothing sticks out of it.
     """
     order = rows.norm(dim=1).argsort(descending=True)
     bulk = rows[order[min(4 * at_most, len(order) // 2) :]]  # present tokens are among the largest
@@ -40,7 +41,7 @@ def outside_the_bulk(rows: Tensor, at_most: int) -> Tensor | None:
     if span.shape[1] >= rows.shape[1]:
         return None
     outside: Tensor = (rows - (rows @ span) @ span.T).norm(dim=1)
-    return outside
+    return outside / rows.norm(dim=1).clamp_min(torch.finfo(rows.dtype).tiny)
 
 
 def stand_out(values: Tensor, at_most: int) -> Tensor:

@@ -24,6 +24,7 @@ from tasks.models.training.workshop import Trained, Workshop, store
 RECIPES: dict[str, Callable[[Workshop], Trained]] = {
     "gpt2-pretrained": language.pretrained,
     "gpt2-finetuned": language.finetuned,
+    "gpt2-halfway": language.halfway,
     "prior-gpt2": language.prior,
     "bert-pretrained": encoders.bert_pretrained,
     "marian-scratch": translation.scratch,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from benchmark.spec import Knowledge, Pairing, Suite, Task
+from benchmark.spec import Knowledge, Pairing, Suite, Task, Training
 
 FILM = "Gupta et al., Recovering Private Text in Federated Learning of Language Models, 2022"
 LAMP = "Balunović et al., LAMP: Extracting Text from Gradients with Language Model Priors, 2022"
@@ -17,16 +17,35 @@ GIVEN_LABELS = PUBLIC | {Knowledge.LABELS, Knowledge.LENGTHS}
 NAMES = {"bilstm": "BiLSTM", "distilbert": "DistilBERT"}
 WHOSE = {
     "gpt2-finetuned": "A small GPT-2",
+    "gpt2-halfway": "A small GPT-2 halfway through its fine-tuning",
     "gpt2-pretrained": "A small GPT-2 that has read little of the kind",
     "gpt2-scratch": "A small GPT-2 that has barely begun",
     "gpt2-tied": "A small GPT-2 with tied embeddings",
 }
 CHECKPOINTS = {
     "gpt2-finetuned": "pretrained on public text, then fine-tuned on public text of the domain",
+    "gpt2-halfway": "pretrained on public text, then half of the fine-tuning's steps",
     "gpt2-pretrained": "pretrained on public text, mostly of other domains",
     "gpt2-scratch": "random weights after a few steps of training",
     "gpt2-tied": "trained on public text of the domain, input and output embeddings tied",
 }
+
+# Budgets. The papers' epochs and stopping rules; rows and rates are what suits models this small.
+FINE_TUNING = Training(960, 2, 16, 1e-3, early_stopping=True)
+"""FILM: batches of 16, until the validation loss rises."""
+FROM_SCRATCH = replace(FINE_TUNING, rows=2400, learning_rate=3e-3)
+TWO_EPOCHS = Training(3840, 2, 32, 5e-4, test_rows=850)
+"""LAMP fine-tunes its classifiers for two epochs."""
+TRANSLATING = Training(960, 2, 32, 1e-3, early_stopping=True, test_rows=200)
+"""FLAT-CHAT: batches of 32 sentences, Adam."""
+PRICED = (
+    *(Pairing("wikitext-pretrained", defense=d) for d in ("none", "freeze_embeddings", "prune")),
+    Pairing("wikitext-pretrained", defense="dpsgd"),
+    *(Pairing("wikitext-scratch", defense=d) for d in ("none", "freeze_embeddings")),
+    *(Pairing("cola", defense=d) for d in ("none", "gaussian_noise", "prune", "dpsgd")),
+    *(Pairing("iwslt-finetuned", defense=d) for d in ("none", "freeze_output", "dpsgd")),
+)
+"""What `make leaderboard` has time to price."""
 
 
 def batched(task: Task, *sizes: int) -> list[Task]:
@@ -36,6 +55,7 @@ def batched(task: Task, *sizes: int) -> list[Task]:
             task,
             name=f"{task.name}-b{n}",
             batch_size=n,
+            snapshots=task.snapshots if n <= 32 else 4,  # there are 1,000 private sentences
             summary=f"{task.summary.rstrip('.')}, {n} to a batch.",
         )
         for n in sizes
@@ -59,7 +79,18 @@ def language_model(name: str, corpus: str, words: str, model: str = "gpt2-finetu
         min_tokens=6,
         max_tokens=40,
         utility=("perplexity",),
+        training=FROM_SCRATCH if model == "gpt2-scratch" else FINE_TUNING,
         papers=(FILM, FLAT_CHAT),
+    )
+
+
+def told_frequencies(corpus: str, words: str) -> Task:
+    """FILM's oracle: the attacker is told how often each word occurs in the batch."""
+    task = language_model(f"{corpus}-frequencies", corpus, words)
+    return replace(
+        task,
+        grants=task.grants | {Knowledge.FREQUENCIES},
+        summary=f"{task.summary.rstrip('.')}; the attacker is told how often each word occurs.",
     )
 
 
@@ -80,6 +111,7 @@ def classifier(name: str, words: str, metric: str) -> Task:
         min_tokens=5,
         max_tokens=40,
         utility=(metric,),
+        training=TWO_EPOCHS,
         papers=(LAMP,),
     )
 
@@ -97,12 +129,14 @@ def translator(name: str, tokens: int, model: str, checkpoint: str) -> Task:
         model=f"builtin:{model}",
         objective="translation",
         batch_tokens=tokens,
-        grants=PUBLIC,
+        snapshots=8 if tokens < 2000 else 6,  # as many as the private pairs fill
+        grants=PUBLIC | {Knowledge.TYPE_COUNT},
         prior="builtin:gpt2-pretrained",
         checkpoint=checkpoint,
         min_tokens=3,
         max_tokens=50,
         utility=("loss", "bleu"),
+        training=TRANSLATING,
         papers=(FLAT_CHAT,),
     )
 
@@ -131,17 +165,54 @@ def federated(name: str, labels: int, model: str, batch: int, words: str) -> Tas
     )
 
 
+def unseen(task: Task, sentences: int, tokens: int) -> Task:
+    """A client of another domain than the attacker's public text, some steps into its training."""
+    return replace(
+        task,
+        name=f"{task.name}-{sentences}x{tokens}",
+        summary=(
+            f"{task.summary.rstrip('.')}, {sentences} texts of {tokens} tokens to a batch; the "
+            "attacker knows text of another domain and the weights from before three steps."
+        ),
+        batch_size=sentences,
+        snapshots=8 if sentences * tokens < 3200 else 5,  # as many as the private text fills
+        max_tokens=tokens,
+        fit="join",
+        public_corpus="builtin:wikitext",
+        grants=task.grants | {Knowledge.TYPE_COUNT},
+        warmup_steps=3,
+        learning_rate=5e-4,
+        momentum=0.9,
+        checkpoint=f"{task.checkpoint}; then three steps of the client on batches of its own",
+        papers=(FLAT_CHAT,),
+    )
+
+
+SHAPES = ((8, 25), (16, 50), (32, 100), (64, 50))
+"""FLAT-CHAT's, less the largest: the last one is of a shape that its regressor has not seen."""
+UNSEEN = tuple(
+    language_model(name, name, f"{words} that it has not seen before", "gpt2-pretrained")
+    for name, words in (("imdb", "film reviews"), ("agnews-lm", "news"))
+)
+
 SCRATCH = "random weights after a few steps of training"
 TRAINED = "trained on public pairs"
 
+SIZES = (2, 4, 8, 16, 32, 64, 128)
+"""FILM's batches."""
 LANGUAGE_MODELING = (
-    *batched(language_model("wikitext", "wikitext", "encyclopedia sentences"), 2, 4, 8, 16, 32),
-    *batched(language_model("enron", "enron", "business e-mail"), 2, 4, 8, 16, 32),
+    *batched(language_model("wikitext", "wikitext", "encyclopedia sentences"), *SIZES),
+    *batched(language_model("enron", "enron", "business e-mail"), *SIZES),
+    *batched(told_frequencies("wikitext", "encyclopedia sentences"), 16),
+    *batched(told_frequencies("enron", "business e-mail"), 16),
     *batched(language_model("imdb", "imdb", "film reviews that it has not seen before"), 16),
     *batched(language_model("agnews-lm", "agnews-lm", "news that it has not seen before"), 16),
+    *(unseen(task, *shape) for task in UNSEEN for shape in SHAPES),
+    language_model("wikitext-halfway", "wikitext", "encyclopedia sentences", "gpt2-halfway"),
     language_model("wikitext-pretrained", "wikitext", "encyclopedia sentences", "gpt2-pretrained"),
     language_model("wikitext-scratch", "wikitext", "encyclopedia sentences", "gpt2-scratch"),
     language_model("wikitext-tied", "wikitext", "encyclopedia sentences", "gpt2-tied"),
+    language_model("enron-halfway", "enron", "business e-mail", "gpt2-halfway"),
     language_model("enron-pretrained", "enron", "business e-mail", "gpt2-pretrained"),
     language_model("enron-scratch", "enron", "business e-mail", "gpt2-scratch"),
 )
@@ -183,8 +254,13 @@ TRANSLATION = (
     translator("iwslt", 100, "marian-scratch", SCRATCH),
     translator("iwslt-t500", 500, "marian-scratch", SCRATCH),
     translator("iwslt-t1000", 1000, "marian-scratch", SCRATCH),
+    translator("iwslt-t1500", 1500, "marian-scratch", SCRATCH),
+    translator("iwslt-t2000", 2000, "marian-scratch", SCRATCH),
     translator("iwslt-finetuned", 100, "marian-finetuned", TRAINED),
     translator("iwslt-finetuned-t500", 500, "marian-finetuned", TRAINED),
+    translator("iwslt-finetuned-t1000", 1000, "marian-finetuned", TRAINED),
+    translator("iwslt-finetuned-t1500", 1500, "marian-finetuned", TRAINED),
+    translator("iwslt-finetuned-t2000", 2000, "marian-finetuned", TRAINED),
 )
 FEDERATED = (
     federated("agnews-fl", 4, "bilstm", 4, "news by topic"),
@@ -200,4 +276,5 @@ SUITE = Suite(
     summary="Every task family on text and models made for this project: nothing to download.",
     tasks=(*LANGUAGE_MODELING, *CLASSIFICATION, *TRANSLATION, *FEDERATED),
     plan=(Pairing("*", "random"), Pairing("*", "prior_only"), Pairing("*", "bag_of_words")),
+    utility=PRICED,
 )

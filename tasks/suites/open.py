@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from benchmark.spec import Knowledge, Pairing, Suite, Task
-from tasks.suites.mini import FILM, LAMP, batched
+from benchmark.spec import Knowledge, Pairing, Suite, Task, Training
+from tasks.suites.mini import FILM, LAMP, batched, unseen
 
 PUBLIC = frozenset({Knowledge.PUBLIC_TEXT, Knowledge.PRIOR, Knowledge.NOISE_SCALE})
 GIVEN_LABELS = PUBLIC | {Knowledge.LABELS, Knowledge.LENGTHS}
@@ -37,6 +37,7 @@ CLASSIFIER = Task(
     precision="float32",
     min_tokens=4,
     max_tokens=64,
+    training=Training(2400, 2, 32, 5e-5, test_rows=600),  # LAMP's two epochs
     papers=(LAMP,),
 )
 """What the classification tasks share: LAMP's setting, a model at the start of fine-tuning."""
@@ -61,6 +62,7 @@ LANGUAGE_MODEL = Task(
     min_tokens=8,
     max_tokens=42,
     utility=("perplexity",),
+    training=Training(960, 1, 16, 1e-5, early_stopping=True),  # FILM's rate, batch and rule
     papers=(FILM,),
 )
 """What the language-modeling tasks share: FILM's setting on a modern decoder."""
@@ -87,6 +89,20 @@ def language_model(name: str, words: str) -> Task:
     )
 
 
+def unseen_domain(name: str, corpus: str, words: str, sentences: int, tokens: int) -> Task:
+    """SmolLM2 learns texts that the attacker, who knows WikiText, has seen nothing like."""
+    task = replace(language_model(name, words), corpus=f"data:{corpus}")
+    return replace(
+        unseen(task, sentences, tokens),
+        fit="cut",
+        public_corpus="data:wikitext",
+        snapshots=4 if sentences * tokens < 3200 else 2,  # half a gigabyte each
+    )
+
+
+SHAPES = ((8, 25), (32, 100))
+"""Two of FLAT-CHAT's batch shapes, texts times tokens."""
+
 SUITE = Suite(
     name="open",
     summary="Real corpora and published weights that install as packages: CPU hours, not a GPU.",
@@ -96,6 +112,8 @@ SUITE = Suite(
         *batched(classifier("rotten-tomatoes", "film reviews", "accuracy"), 2, 4, 8),
         *batched(language_model("wikitext", "encyclopedia sentences"), 4, 16),
         *batched(language_model("enron", "business e-mail"), 4, 16),
+        *(unseen_domain("imdb", "imdb", "film reviews", *shape) for shape in SHAPES),
+        *(unseen_domain("agnews-lm", "agnews", "news", *shape) for shape in SHAPES),
     ),
     plan=(Pairing("*", "random"), Pairing("*", "prior_only"), Pairing("*", "bag_of_words")),
 )

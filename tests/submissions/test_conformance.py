@@ -16,7 +16,13 @@ DEFENSES = sorted(p.stem for p in (ROOT / "submissions/defenses").glob("[!_]*.py
 TASKS = ("mini/cola", "mini/wikitext", "mini/iwslt", "mini/sst2-fl")
 """One of each family, and of each objective."""
 LAMP = "[steps=4,initial_candidates=8,initial_permutations=8,discrete_candidates=8]"
-QUICK = {"dlg": "[steps=4]", "tag": "[steps=4]", "lamp_cos": LAMP, "lamp_l2l1": LAMP}
+QUICK = {
+    "film": "[phrase_steps=2,token_steps=2,proposals=8]",
+    "dlg": "[steps=4]",
+    "tag": "[steps=4]",
+    "lamp_cos": LAMP,
+    "lamp_l2l1": LAMP,
+}
 """Parameters that make a slow attack quick enough for a test."""
 
 

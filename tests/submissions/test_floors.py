@@ -67,6 +67,19 @@ def test_separation_is_exact_while_positions_are_fewer_than_dimensions() -> None
     assert outside_the_bulk(crowded.double(), at_most=20) is None
 
 
+def test_separation_is_not_taken_in_by_size() -> None:
+    """A word that the model was sure of and that did not come has a large row and its rounding."""
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(20, 64, generator=generator)  # (T, D)
+    mass = torch.rand(500, 20, generator=generator) ** 8 / 100  # (V, T)
+    mass[[5, 6]] *= 1e7
+    gradient = mass @ hidden
+    present = torch.tensor([3, 77, 210, 444])
+    gradient[present] -= hidden[:4]  # as targets
+    gradient[present] += 0.01 * torch.randn(4, 64, generator=generator)  # as inputs
+    assert sorted(present_rows(gradient, at_most=20).tolist()) == present.tolist()
+
+
 def test_what_stands_out_is_above_the_widest_gap() -> None:
     values = torch.tensor([1e-6, 5.0, 1e-7, 4.0, 2e-6, 6.0])
     assert sorted(stand_out(values, at_most=5).tolist()) == [1, 3, 5]

@@ -1,4 +1,4 @@
-"""Recipes of the language models: four GPT-2 and the prior over BERT's vocabulary."""
+"""Recipes of the language models: five GPT-2 and the prior over BERT's vocabulary."""
 
 # mypy: disable-error-code="no-untyped-call"
 # (transformers and torch leave some of the calls below unannotated)
@@ -59,14 +59,25 @@ def pretrained(shop: Workshop) -> Trained:
 
 def finetuned(shop: Workshop) -> Trained:
     """`gpt2-pretrained` at home in wikitext and enron; imdb and agnews-lm stay unseen."""
+    schedule = shop.schedule(FINE_TUNING)
+    return _fine_tune(shop, schedule, None, f"gpt2-pretrained and {schedule.steps} steps more")
+
+
+def halfway(shop: Workshop) -> Trained:
+    """`gpt2-finetuned` while it is being fine-tuned: the same steps, half of them."""
+    schedule = shop.schedule(FINE_TUNING)
+    taken = schedule.steps // 2
+    words = f"gpt2-pretrained and the first {taken} of the {schedule.steps} steps of gpt2-finetuned"
+    return _fine_tune(shop, schedule, taken, words)
+
+
+def _fine_tune(shop: Workshop, schedule: Schedule, stop: int | None, words: str) -> Trained:
     tokenizer = shop.tokenizer("gpt2-pretrained")
     model = shop.model("gpt2-pretrained", "causal-lm")
-    schedule = shop.schedule(FINE_TUNING)
     remembered = [*shop.real.wikitext(), *shop.real.reviews()][::REMEMBERED]
-    _train(model, tokenizer, [*texts(FINE_TUNED), *remembered], schedule)
+    _train(model, tokenizer, [*texts(FINE_TUNED), *remembered], schedule, stop)
     what = f"{FINE_TUNED_TEXT}, and every third sentence of the pretraining's real text"
-    story = Story(f"gpt2-pretrained and {schedule.steps} steps more", what, MIXED, schedule)
-    return _finished(model, tokenizer, story, LANGUAGE)
+    return _finished(model, tokenizer, Story(words, what, MIXED, schedule), LANGUAGE)
 
 
 def scratch(shop: Workshop) -> Trained:
@@ -123,10 +134,11 @@ def _train(
     tokenizer: PreTrainedTokenizerBase,
     text: Sequence[str],
     schedule: Schedule,
+    stop: int | None = None,
 ) -> None:
     objective = OBJECTIVES["causal-lm"]
     data = objective.encode(tokenizer, text, None, None, MAX_TOKENS)
-    fit(model, data, lambda batch, _: objective.loss(model, batch), schedule)
+    fit(model, data, lambda batch, _: objective.loss(model, batch), schedule, stop)
 
 
 def _finished(

@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -37,14 +38,23 @@ class Schedule:
         return 0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * progress))
 
 
-def fit(model: torch.nn.Module, data: Batch, loss: LossFunction, schedule: Schedule) -> None:
-    """Train in place, in eval mode: in these few epochs dropout would only slow learning."""
+def fit(
+    model: torch.nn.Module,
+    data: Batch,
+    loss: LossFunction,
+    schedule: Schedule,
+    stop: int | None = None,
+) -> None:
+    """Train in place, in eval mode: in these few epochs dropout would only slow learning.
+
+    With `stop`, so many steps of the schedule are taken and the rest is left.
+    """
     generator = torch.Generator().manual_seed(schedule.seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=schedule.rate, weight_decay=0.01)
     rates = torch.optim.lr_scheduler.LambdaLR(optimizer, schedule.factor)
     model.eval()
     began = time.perf_counter()
-    for step, rows in enumerate(_row_batches(data, schedule, generator)):
+    for step, rows in enumerate(islice(_row_batches(data, schedule, generator), stop)):
         value = loss(take(data, rows), generator)
         optimizer.zero_grad()
         value.backward()

@@ -1,0 +1,56 @@
+"""The one place where a defense is asked for an update: snapshots and training both come here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from benchmark import registry
+from benchmark.spec import Batch, Client, Defense, Training, Update
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+
+def make_client(job: Mapping[str, Any], model: PreTrainedModel, device: torch.device) -> Client:
+    """A participant with the settings of a task."""
+    import torch
+
+    room = registry.model_room()
+    return Client(
+        model,
+        room.objective(job["objective"]),
+        room.roles(model),
+        torch.Generator(device),
+        local_steps=job["local_steps"],
+        learning_rate=job["learning_rate"],
+        training=Training(**job["training"]) if job["training"] else None,
+    )
+
+
+def one_update(defense: Defense, client: Client, batch: Batch, seed: int) -> Update:
+    """What a client sends of one batch; the same tensors for the same state, batch and seed."""
+    import torch
+
+    torch.manual_seed(seed)
+    client.generator.manual_seed(seed)
+    update = defense.client_update(client, batch)
+    check_update(update, client.model)
+    return update
+
+
+def check_update(update: Update, model: torch.nn.Module) -> None:
+    """An update speaks of the model's own parameters, in their own shapes, in finite numbers."""
+    if not isinstance(update, Update):
+        raise TypeError(f"client_update returned {type(update).__name__} instead of an Update")
+    if not update.tensors:
+        raise ValueError("the update is empty")
+    shapes = {
+        name: (parameter.shape, parameter.dtype) for name, parameter in model.named_parameters()
+    }
+    for name, tensor in update.tensors.items():
+        if shapes.get(name) != (tensor.shape, tensor.dtype):
+            raise ValueError(f"the update of {name} does not have the parameter's shape and type")
+        if not bool(tensor.isfinite().all()):
+            raise ValueError(f"the update of {name} holds NaN or infinite values")

@@ -1,0 +1,52 @@
+"""DAGER: exact recovery from the spans of the attention's gradients.
+
+1. The query, key and value gradients of the first layer span the inputs of the first attention;
+   every vocabulary entry is checked against that span at every position.
+2. Decoders: prefixes are extended token by token, checked against spans behind the attention.
+   Encoders: whole sentences are searched among what passed, checked in the same places.
+
+The embedding gradients and the output layer are never looked at, so freezing them changes nothing.
+"""
+
+from __future__ import annotations
+
+import time
+
+from benchmark.spec import Attack, Observation, Parameter, Recovery
+from submissions.blocks.dager.anatomy import NoAttention
+from submissions.blocks.dager.reader import Reader, Settings
+
+RESERVE = 10.0
+"""Seconds before the end of the cell at which a search returns what it has."""
+
+
+class Dager(Attack):
+    """Reads whole batches exactly while they have fewer tokens than the model is wide."""
+
+    name = "dager"
+    summary = "DAGER: exact recovery of sentences from the spans of the attention's gradients."
+    paper = "Petrov et al., DAGER: Exact Gradient Inversion for Large Language Models, 2024"
+    objectives = frozenset({"causal-lm", "classification"})
+    parameters = {
+        "limit": Parameter(
+            6.0, "Distance from a span that passes, as a multiple of what noise explains.", 1.0, 1e6
+        ),
+        "seconds": Parameter(60.0, "Time for the search of one batch.", 0.1, 1e6),
+        "beam": Parameter(256, "Prefixes of a decoder that are kept at each step.", 1, 1 << 20),
+        "restarts": Parameter(32, "Sentences that an encoder's search improves at once.", 1, 4096),
+    }
+
+    def recover(self, observation: Observation) -> Recovery:
+        """Spans, then tokens, then sentences; a model without attention is not read at all."""
+        values = self.settings
+        settings = Settings(float(values["limit"]), int(values["beam"]), int(values["restarts"]))
+        try:
+            reader = Reader(observation.public, settings)
+        except NoAttention as reason:
+            return Recovery(note=str(reason))
+        end = time.monotonic() + float(values["seconds"])
+
+        def out_of_time() -> bool:
+            return time.monotonic() > end or observation.seconds_left() < RESERVE
+
+        return reader.read(observation, out_of_time)

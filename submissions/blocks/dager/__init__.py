@@ -1,0 +1,1 @@
+"""Exact recovery from the spans of gradients: what `dager` is made of."""

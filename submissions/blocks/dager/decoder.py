@@ -1,0 +1,125 @@
+"""Decoders: sentences grow token by token, each step checked behind the first attention.
+
+A hidden state of a causal model depends on its prefix alone, so a prefix that is right so far
+lies in the spans and one that went wrong does not. Only the first layer runs, for all prefixes
+and continuations at once, with its keys and values kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+
+from submissions.blocks.dager.anatomy import Anatomy, Site
+from submissions.blocks.dager.spans import Span
+
+_AT_ONCE = 2048
+"""Continuations in one forward pass."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A sentence with special tokens, and how far it is from the spans."""
+
+    ids: tuple[int, ...]
+    ratio: float
+    whole: bool = True
+    """Whether every token passed; false for the best guess of a search that did not end."""
+
+
+@dataclass(frozen=True)
+class _Prefixes:
+    ids: Tensor  # (N, t)
+    ratios: Tensor  # (N,) worst so far
+    keys: Tensor | None  # (N, heads, t, width of a head)
+    values: Tensor | None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class PrefixSearch:
+    """Extends prefixes as long as the spans agree."""
+
+    def __init__(
+        self,
+        anatomy: Anatomy,
+        checks: Sequence[tuple[Site, Span]],
+        tokens_at: Callable[[int], Tensor],
+        limit: float,
+        beam: int,
+    ) -> None:
+        self.anatomy = anatomy
+        self.sites = [site for site, _ in checks]
+        self.spans = [span for _, span in checks]
+        self.tokens_at = tokens_at
+        self.limit = limit
+        self.beam = beam
+
+    def run(
+        self, start: Sequence[int], longest: int, out_of_time: Callable[[], bool]
+    ) -> list[Found]:
+        """Sentences that no token extends any further, closest to the spans first."""
+        device = self.anatomy.body.device
+        nothing = torch.zeros(1, 0, dtype=torch.long, device=device)
+        prefixes = _Prefixes(
+            nothing, torch.zeros(1, device=device, dtype=torch.float64), None, None
+        )
+        found: list[Found] = []
+        for place in range(longest):
+            given = place < len(start)
+            tokens = nothing.new_tensor([start[place]]) if given else self.tokens_at(place)
+            if out_of_time() or not len(tokens):
+                break
+            longer, ended = self._extend(prefixes, tokens, unchecked=given)
+            found += _sentences(prefixes, ended)
+            prefixes = longer
+            if not len(prefixes):
+                break
+        found += _sentences(prefixes, torch.ones(len(prefixes), dtype=torch.bool))
+        return sorted((f for f in found if len(f.ids) > len(start)), key=lambda f: f.ratio)
+
+    def _extend(
+        self, prefixes: _Prefixes, tokens: Tensor, unchecked: bool
+    ) -> tuple[_Prefixes, Tensor]:
+        """The prefixes with one more token that pass, and which of the old ones found none."""
+        rows = torch.arange(len(prefixes), device=tokens.device).repeat_interleave(len(tokens))
+        new = tokens.repeat(len(prefixes))
+        parts = [
+            self._checked(prefixes, r, t, unchecked)
+            for r, t in zip(rows.split(_AT_ONCE), new.split(_AT_ONCE), strict=True)
+        ]
+        row = torch.cat([part[0] for part in parts])
+        longer = _Prefixes(*(torch.cat([getattr(part[1], name) for part in parts])
+                             for name in ("ids", "ratios", "keys", "values")))  # fmt: skip
+        best = longer.ratios.argsort(stable=True)[: self.beam]
+        ended = torch.ones(len(prefixes), dtype=torch.bool, device=row.device)
+        ended[row] = False  # cut by the beam is not ended
+        chosen = _Prefixes(longer.ids[best], longer.ratios[best], longer.keys[best],
+                           longer.values[best])  # type: ignore[index]  # fmt: skip
+        return chosen, ended
+
+    def _checked(
+        self, prefixes: _Prefixes, rows: Tensor, tokens: Tensor, unchecked: bool
+    ) -> tuple[Tensor, _Prefixes]:
+        cache = DynamicCache()
+        if prefixes.keys is not None and prefixes.values is not None:
+            cache.update(prefixes.keys[rows], prefixes.values[rows], 0)
+        seen = self.anatomy.inputs(tokens[:, None], self.sites, cache)
+        each = [span.ratios(x[:, 0]) for span, x in zip(self.spans, seen, strict=True)]
+        ratios = torch.stack(each).amax(dim=0)  # (N,)
+        passed = (ratios <= self.limit) | unchecked
+        ids = torch.cat([prefixes.ids[rows], tokens[:, None]], dim=1)[passed]
+        worst = ratios[passed] if not unchecked else torch.zeros_like(ratios[passed])
+        layer = cache.layers[0]
+        worst = torch.maximum(prefixes.ratios[rows][passed], worst)
+        return rows[passed], _Prefixes(ids, worst, layer.keys[passed], layer.values[passed])
+
+
+def _sentences(prefixes: _Prefixes, which: Tensor) -> list[Found]:
+    kept = which.nonzero().flatten().tolist()
+    return [Found(tuple(prefixes.ids[n].tolist()), float(prefixes.ratios[n])) for n in kept]

@@ -1,0 +1,218 @@
+"""From one observation to sentences: the steps of DAGER in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+
+import torch
+from torch import Tensor
+
+from benchmark.spec import Observation, Public, Recovery
+from submissions.blocks.dager.anatomy import Anatomy, Site
+from submissions.blocks.dager.context import Context
+from submissions.blocks.dager.decoder import Found, PrefixSearch
+from submissions.blocks.dager.encoder import Entries, SentenceSearch
+from submissions.blocks.dager.shares import Shares, shares_of
+from submissions.blocks.dager.spans import Span, span_of
+from submissions.blocks.dager.vocabulary import Candidates, FirstInputs, candidates
+
+SKETCH = 48
+"""Directions of the null space that the encoder's search looks at."""
+CLOSEST = 4
+"""Candidates, for each sentence of the batch, at a position where nothing fits."""
+CROWDED = 16
+"""Candidates at a position, for each sentence of the batch, beyond which the closest are kept."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the attack's parameters say."""
+
+    limit: float
+    beam: int
+    restarts: int
+
+
+class Reader:
+    """Reads the updates of one task."""
+
+    def __init__(self, public: Public, settings: Settings) -> None:
+        self.public = public
+        self.settings = settings
+        self.anatomy = Anatomy(public.model)
+        self.inputs = FirstInputs(self.anatomy, public.max_tokens)
+        self.sites = self.anatomy.behind(public.objective.name == "causal-lm")
+
+    @torch.inference_mode()
+    def read(self, observation: Observation, out_of_time: Callable[[], bool]) -> Recovery:
+        """Spans, then tokens, then sentences."""
+        update = observation.update
+        span = span_of(self.anatomy.first, update.tensors, update.noise_scale)
+        if span is None:
+            return Recovery(note="The update holds no gradient of the first attention layer.")
+        generator = torch.Generator().manual_seed(observation.seed)
+        fitting = self._fitting(span, generator)
+        if not self.anatomy.shape.causal:
+            fitting = self._filled(fitting, span, observation)
+        checks = self._checks(observation)
+        if self.anatomy.shape.causal:
+            found = self._prefixes(fitting, checks, observation, out_of_time)
+        else:
+            found = self._sentences(span, fitting, checks, observation, out_of_time, generator)
+        return self._answer(found, fitting, span, observation)
+
+    def _checks(self, observation: Observation) -> list[tuple[Site, Span]]:
+        update = observation.update
+        spans = [(site, span_of(site, update.tensors, update.noise_scale)) for site in self.sites]
+        return [(site, span) for site, span in spans if span is not None]
+
+    def _fitting(self, span: Span, generator: torch.Generator) -> Candidates:
+        """What fits the span, without entries that no text contains."""
+        found = candidates(self.inputs, span, self.settings.limit, generator)
+        start, end = boundary(self.public)
+        allowed = torch.ones(len(self.inputs.words), dtype=torch.bool, device=found.tokens.device)
+        allowed[list(self.public.forbidden_ids)] = False
+        kept = allowed[found.tokens]
+        if not self.anatomy.shape.causal:
+            kept &= found.positions > 0
+            kept |= (found.tokens == end) & (found.positions > 1)
+        numbers = kept.nonzero().flatten()
+        most = CROWDED * self.public.batch_size
+        if len(numbers) > most * len(self.inputs.places):  # far too many: the closest at each place
+            numbers = numbers[_largest(found.positions[numbers], -found.ratios[numbers], most)]
+        return Candidates(found.positions[numbers], found.tokens[numbers], found.ratios[numbers])
+
+    def _filled(
+        self, fitting: Candidates, span: Span, observation: Observation
+    ) -> Candidates:
+        """At places of an encoder's sentences where nothing fits, what comes closest."""
+        end = boundary(self.public)[1]
+        ends = fitting.positions[fitting.tokens == end]
+        longest = max(observation.lengths or [int(ends.max()) + 1 if len(ends) else 0])
+        words = torch.arange(len(self.inputs.words), device=fitting.tokens.device)
+        words = words[~torch.isin(words, words.new_tensor(sorted(self.public.forbidden_ids)))]
+        positions, tokens, ratios = [fitting.positions], [fitting.tokens], [fitting.ratios]
+        for place in range(1, longest - 1):
+            if not bool((fitting.positions[fitting.tokens != end] == place).any()):
+                each = span.ratios(self.inputs.build(words, torch.full_like(words, place)))
+                best = each.argsort()[: CLOSEST * observation.batch_size]
+                positions.append(torch.full_like(best, place))
+                tokens.append(words[best])
+                ratios.append(each[best])
+        for length in set(observation.lengths or ()):
+            if not bool((ends == length - 1).any()):
+                positions.append(words.new_tensor([length - 1]))
+                tokens.append(words.new_tensor([end]))
+                ratios.append(span.ratios(self.inputs.build(tokens[-1], positions[-1])))
+        return Candidates(torch.cat(positions), torch.cat(tokens), torch.cat(ratios))
+
+    def _prefixes(
+        self,
+        fitting: Candidates,
+        checks: list[tuple[Site, Span]],
+        observation: Observation,
+        out_of_time: Callable[[], bool],
+    ) -> list[Found]:
+        def tokens_at(place: int) -> Tensor:
+            if not self.anatomy.shape.position:
+                return fitting.tokens
+            return fitting.tokens[fitting.positions == place]
+
+        if not checks:
+            return []
+        settings = self.settings
+        crowded = any(span.full for _, span in checks)  # no prefix can be ruled out
+        limit, beam = (inf, observation.batch_size) if crowded else (settings.limit, settings.beam)
+        search = PrefixSearch(self.anatomy, checks, tokens_at, limit, beam)
+        start, _ = boundary(self.public)
+        return search.run([] if start is None else [start], self.public.max_tokens, out_of_time)
+
+    def _sentences(
+        self,
+        span: Span,
+        fitting: Candidates,
+        checks: list[tuple[Site, Span]],
+        observation: Observation,
+        out_of_time: Callable[[], bool],
+        generator: torch.Generator,
+    ) -> list[Found]:
+        start, end = boundary(self.public)
+        if start is None or end is None or not checks or checks[0][0] is not self.sites[0]:
+            return []
+        first = fitting.tokens.new_zeros(1)
+        positions = torch.cat([first, fitting.positions])
+        tokens = torch.cat([first + start, fitting.tokens])
+        shares = shares_of(self.anatomy.first, observation.update.tensors, span,
+                           self.inputs.build(tokens, positions))  # fmt: skip
+        lengths = observation.lengths or _lengths(positions, tokens, shares.sizes, end)
+        kept = positions < max(lengths, default=0)
+        positions, tokens = positions[kept], tokens[kept]
+        entries = Entries(positions, tokens, Shares(shares.sizes[kept], shares.directions[kept]))
+        inputs = self.inputs.build(tokens, positions).to(self.inputs.words.dtype)
+        context = Context(self.anatomy, inputs, positions, checks[0][1], SKETCH, generator)
+        search = SentenceSearch(
+            self.anatomy, checks, context, entries, (start, end), self.settings.limit,
+            self.settings.restarts, generator,
+        )  # fmt: skip
+        known = observation.lengths is not None
+        return search.run(lengths, known, observation.batch_size, out_of_time)
+
+    def _answer(
+        self, found: list[Found], fitting: Candidates, span: Span, observation: Observation
+    ) -> Recovery:
+        hidden = self.public.forbidden_ids
+        sentences = [tuple(i for i in f.ids if i not in hidden) for f in found]
+        types = {i for sentence in sentences for i in sentence}
+        complete = sum(f.whole for f in found) >= observation.batch_size
+        if not complete and not span.full:
+            types |= set(fitting.tokens.tolist()) - hidden
+        return Recovery(sentences, frozenset(types), self._note(found, span, observation))
+
+    def _note(self, found: list[Found], span: Span, observation: Observation) -> str:
+        width = len(span.basis)
+        whole = sum(f.whole for f in found)
+        if span.full:
+            return (
+                f"The batch has at least as many tokens as the model is wide ({width}), so the "
+                "spans exclude little: the best partial result."
+            )
+        if not self.sites:
+            return "No layer behind the first attention spans the inputs: token types only."
+        if whole < observation.batch_size:
+            return f"{whole} of {observation.batch_size} sentences lie in all spans; " + (
+                "the others are the closest that were found." if len(found) > whole else
+                "no others were found."
+            )  # fmt: skip
+        return ""
+
+
+def _lengths(positions: Tensor, tokens: Tensor, sizes: Tensor, end: int) -> tuple[int, ...]:
+    """Lengths at which the end token fits, those with the largest shares first."""
+    ends = (tokens == end).nonzero().flatten()
+    best = ends[sizes[ends].argsort(descending=True)]
+    return tuple(int(p) + 1 for p in positions[best])
+
+
+def _largest(positions: Tensor, sizes: Tensor, most: int) -> Tensor:
+    """Marks the entries of each position with the largest shares, (K,)."""
+    order = sizes.argsort(descending=True)
+    order = order[positions[order].argsort(stable=True)]
+    places = positions[order]
+    counts = torch.bincount(places)
+    rank = torch.arange(len(order), device=order.device) - (counts.cumsum(0) - counts)[places]
+    marked = torch.zeros_like(positions, dtype=torch.bool)
+    marked[order[rank < most]] = True
+    return marked
+
+
+def boundary(public: Public) -> tuple[int | None, int | None]:
+    """Tokens that begin and end a sentence."""
+    tokenizer = public.tokenizer
+    if public.objective.name == "classification":
+        return tokenizer.cls_token_id, tokenizer.sep_token_id
+    start = tokenizer.bos_token_id
+    if start is None:
+        start = tokenizer.eos_token_id
+    return (tokenizer.cls_token_id if start is None else start), tokenizer.eos_token_id

@@ -1,0 +1,191 @@
+"""Beam search over a bag of words (FILM, section 4.3 and appendix A).
+
+Beams are kept as places in the bag, so every tensor is as small as the bag. The n-gram penalty
+looks at the beam itself and, where several sentences are sought (section 4.5), at those found
+before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from benchmark.spec import Public
+from submissions.blocks.film.language import Continuations
+
+START = -1
+"""Place of the start token, which is not in the bag."""
+
+
+@dataclass(frozen=True)
+class Penalties:
+    """What is taken off a beam's log-probability besides what the model says."""
+
+    ngram: int
+    """Length of the n-grams that should not be repeated."""
+    repeated: float
+    """For an n-gram that the beam itself has had before."""
+    found: float
+    """For an n-gram of a sentence that was found before."""
+    diversity: float
+    """For each beam of an earlier group that chose the same word in this step."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One beam search."""
+
+    words: Tensor
+    """Ids of the bag, (M,)."""
+    starts: Tensor
+    """Which of them may begin a sentence, (M,) bool."""
+    start: int
+    """Id of the token before the first word."""
+    longest: int
+    """Words of a sentence at most."""
+    beams: int
+    groups: int
+    penalties: Penalties
+    length_power: float
+    """A sentence's log-probability is divided by its length to this power; 1: the mean."""
+    counts: Tensor | None = None
+    """How often each word may occur at most, (M,), where frequencies are known."""
+
+
+@dataclass
+class Beams:
+    """The live beams of all groups."""
+
+    places: Tensor  # (K, t) places in the bag, the start token first
+    scores: Tensor  # (K,) log-probabilities less penalties
+    group: Tensor  # (K,)
+
+    def ids(self, words: Tensor, start: int) -> Tensor:
+        """Last token of every beam, (K,)."""
+        last = self.places[:, -1]
+        return torch.where(last == START, start, words[last.clamp_min(0)])
+
+
+@torch.inference_mode()
+def beam_search(
+    model: Continuations,
+    plan: Plan,
+    found: Sequence[Sequence[int]] = (),
+    is_over: Callable[[], bool] = lambda: False,
+) -> list[tuple[float, list[int]]]:
+    """Sentences with their scores, best first: of every length, each charged for ending there."""
+    device = plan.words.device
+    history = _places(found, plan.words)
+    beams = Beams(
+        places=torch.full((1, 1), START, device=device),
+        scores=torch.zeros(1, device=device),
+        group=torch.zeros(1, dtype=torch.long, device=device),
+    )
+    parents = torch.zeros(1, dtype=torch.long, device=device)
+    ended: list[tuple[float, list[int]]] = []
+    for length in range(plan.longest + 1):
+        chosen, end = model.step(parents, beams.ids(plan.words, plan.start))
+        if length:
+            totals = (beams.scores + end) / (length + 1) ** plan.length_power
+            rows = plan.words[beams.places[:, 1:]].tolist()
+            ended += zip(totals.tolist(), rows, strict=True)
+        if length == plan.longest or is_over():
+            break
+        options = beams.scores[:, None] + chosen - _penalty(beams.places, history, plan)
+        options = options.masked_fill(~_allowed(beams.places, plan), float("-inf"))
+        parents, places, scores, group = _select(options, beams.group, plan)
+        if not len(parents):
+            break
+        beams = Beams(torch.cat([beams.places[parents], places[:, None]], dim=1), scores, group)
+    return _ranked(ended)
+
+
+def start_words(public: Public, words: Tensor, only_capitals: bool) -> Tensor:
+    """Which words of a bag may begin a sentence, (M,) bool: those with a capital letter.
+
+    A word after a space stands inside a sentence, so capitals without a space come first where
+    there are any. Where no word has a capital, all may begin.
+    """
+    texts = public.tokenizer.batch_decode(words[:, None])
+    capital = torch.tensor([text.strip()[:1].isupper() for text in texts], dtype=torch.bool)
+    bare = capital & torch.tensor([not text[:1].isspace() for text in texts], dtype=torch.bool)
+    for choice in (bare, capital):
+        if only_capitals and bool(choice.any()):
+            return choice.to(words.device)
+    return torch.ones(len(words), dtype=torch.bool, device=words.device)
+
+
+# ------------------------------------------------------------------------------ one step
+
+
+def _select(options: Tensor, group: Tensor, plan: Plan) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Parents, words, scores and groups of the next beams, chosen group after group.
+
+    Diversity decides who is chosen but does not stay in the score (Vijayakumar et al., 2016).
+    """
+    size = plan.beams // plan.groups
+    taken = torch.zeros(options.shape[1], device=options.device)
+    first = options.shape[0] == 1  # all groups start from the one empty beam
+    kept = []
+    for number in range(plan.groups):
+        rows = (group == (0 if first else number)).nonzero().flatten()
+        own = options[rows]
+        judged = (own - plan.penalties.diversity * taken).flatten()
+        best = judged.topk(min(size, len(judged))).indices
+        best = best[own.flatten()[best] > float("-inf")]
+        places = best % options.shape[1]
+        taken += torch.bincount(places, minlength=len(taken))
+        numbers = torch.full_like(places, number)
+        kept.append((rows[best // options.shape[1]], places, own.flatten()[best], numbers))
+    parents, places, scores, groups = (torch.cat(each) for each in zip(*kept, strict=True))
+    return parents, places, scores, groups
+
+
+def _allowed(places: Tensor, plan: Plan) -> Tensor:
+    """Words that may come next, (K, M): starts first, later any word that is not used up."""
+    if places.shape[1] == 1:
+        return plan.starts.expand(len(places), -1)
+    if plan.counts is None:
+        return plan.starts.new_ones(len(places), len(plan.words))
+    used = torch.zeros(len(places), len(plan.words), device=places.device)
+    used.scatter_add_(1, places[:, 1:], torch.ones_like(places[:, 1:], dtype=used.dtype))
+    return used < plan.counts
+
+
+def _penalty(places: Tensor, history: Sequence[Tensor], plan: Plan) -> Tensor:
+    """What every next word costs every beam for the n-grams it would repeat, (K, M)."""
+    n, settings = plan.penalties.ngram, plan.penalties
+    cost = torch.zeros(len(places), len(plan.words), device=places.device)
+    if places.shape[1] < n or not n:
+        return cost
+    last = places[:, places.shape[1] - n + 1 :]  # (K, n - 1)
+    if settings.repeated and places.shape[1] > n - 1:
+        seen = places.unfold(1, n, 1)  # (K, windows, n)
+        matches = (seen[..., :-1] == last[:, None]).all(dim=2)
+        cost.scatter_reduce_(1, seen[..., -1], settings.repeated * matches, "amax")
+    if settings.found and len(history):
+        seen = torch.cat([each.unfold(0, n, 1) for each in history if len(each) >= n])
+        matches = (seen[None, :, :-1] == last[:, None]).all(dim=2)  # (K, windows)
+        again = torch.zeros_like(cost)
+        nexts = seen[:, -1].expand(len(places), -1)
+        again.scatter_reduce_(1, nexts, settings.found * matches, "amax")
+        cost += again
+    return cost
+
+
+def _places(sentences: Sequence[Sequence[int]], words: Tensor) -> list[Tensor]:
+    """Sentences as places in the bag, the start token first."""
+    table = {int(word): place for place, word in enumerate(words)}
+    rows = [[START, *(table[i] for i in sentence if i in table)] for sentence in sentences]
+    return [torch.tensor(row, device=words.device) for row in rows]
+
+
+def _ranked(ended: list[tuple[float, list[int]]]) -> list[tuple[float, list[int]]]:
+    """Best first, each sentence once."""
+    best: dict[tuple[int, ...], float] = {}
+    for score, sentence in ended:
+        best[tuple(sentence)] = max(score, best.get(tuple(sentence), float("-inf")))
+    return sorted(((s, list(i)) for i, s in best.items()), key=lambda pair: (-pair[0], pair[1]))

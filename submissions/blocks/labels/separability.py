@@ -1,0 +1,200 @@
+"""Which rows can be separated from all others: RLG's linear programs, and a way round most of them.
+
+Row i is separable if some x has q_i·x < 0 and q_j·x ≥ 0 for every other row j; if there is none,
+then q_i is a nonnegative combination of other rows (Farkas), so each answer comes with a proof.
+The rows of an output gradient sum to zero and span the space that they live in, hence their cone is
+the whole space. A few rows whose cone is the whole space already make every row outside of them a
+combination of theirs: none of those can be a label, and only the few have to be tested. Each test
+knows few rows, too, and is told of another one only where the direction that it found violates it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Rows = NDArray[Any]
+
+CLEAR = 1e-3
+"""How far below zero a separated row lies at least; with |x| ≤ 1 labels reach -0.5 to -5."""
+ZERO = 1e-6
+"""What counts as zero: ten times the tolerance of the solver."""
+PROGRAM_SECONDS = 20.0
+"""A program that takes longer has lost its way, and its row stays without proof."""
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """What is known of each row."""
+
+    separable: Rows
+    """(V,) booleans."""
+    certified: Rows
+    """(V,) booleans: a separating direction or a nonnegative combination was found and checked."""
+    programs: int
+    """Small problems that were solved."""
+
+
+def coordinates(gradient: Tensor) -> Rows:
+    """Rows of unit length (V, R) in the basis of the R leading singular directions.
+
+    Separability is blind to the length of a row, and to a change of basis. Rows of equal length
+    bring out the numerical rank, since rounding is relative to a row: singular values fall by
+    orders of magnitude, to below the precision, where the hidden states are used up.
+    """
+    rows = gradient.double()
+    rows = rows / rows.norm(dim=1, keepdim=True).clamp_min(1e-300)
+    values, directions = torch.linalg.eigh(rows.T @ rows)
+    noise = max(torch.finfo(gradient.dtype).eps ** 2, 10 * torch.finfo(torch.double).eps)
+    kept = values > noise * values[-1]
+    rows = rows @ (directions[:, kept] / values[kept].sqrt())
+    rows = rows / rows.norm(dim=1, keepdim=True).clamp_min(1e-300)
+    found: Rows = rows.cpu().numpy()
+    return found
+
+
+# ------------------------------------------------------------------------------- one row, exactly
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Of one program: the best direction, the weights of the rows in the proof to the contrary."""
+
+    value: float
+    direction: Rows | None
+    weights: Rows
+
+
+def separate(row: Rows, others: Rows, seconds: float = PROGRAM_SECONDS) -> Answer:
+    """Minimise row·x over the x in the unit box with others·x ≥ 0: below zero means separable."""
+    from scipy.optimize import linprog
+
+    found = linprog(
+        row, A_ub=-others, b_ub=np.zeros(len(others)), bounds=(-1, 1), method="highs-ds",
+        options={"time_limit": max(seconds, 0.01)},
+    )  # fmt: skip
+    if found.status != 0:
+        return Answer(np.nan, None, np.zeros(len(others)))
+    return Answer(float(found.fun), found.x, -found.ineqlin.marginals)
+
+
+def separable_exactly(rows: Rows, number: int) -> bool:
+    """The reference: one program with every other row as a constraint."""
+    return separate(rows[number], np.delete(rows, number, axis=0)).value < -CLEAR
+
+
+# ---------------------------------------------------------------------------------------- all rows
+
+
+def separable_rows(
+    rows: Rows, sizes: Rows, seconds_left: Callable[[], float] = lambda: float("inf")
+) -> Verdicts:
+    """Test all rows (V, R); `sizes` (V,) says which ones are likely labels: the largest."""
+    search = _Search(rows, seconds_left)
+    order = np.argsort(-sizes, kind="stable")
+    pool, spans = search.spanning(order)
+    suspects = pool if spans else order
+    search.certified[:] = spans
+    search.certified[suspects] = False
+    known = np.zeros(len(rows), dtype=bool)
+    known[pool] = True
+    for number in suspects:
+        if seconds_left() < 0:
+            break
+        search.test(int(number), known)
+    return Verdicts(search.separable, search.certified, search.programs)
+
+
+class _Search:
+    """The rows, what is known of them, and the programs solved so far."""
+
+    def __init__(self, rows: Rows, seconds_left: Callable[[], float]) -> None:
+        self.rows, self.seconds_left = rows, seconds_left
+        self.separable = np.zeros(len(rows), dtype=bool)
+        self.certified = np.zeros(len(rows), dtype=bool)
+        self.programs = 0
+
+    def spanning(self, order: Rows) -> tuple[Rows, bool]:
+        """A few rows and whether their cone is the whole space.
+
+        It is unless some x ≠ 0 has e·x ≥ 0 for each row e; rows with a negative product are then
+        what is missing. No such x: positive weights make the rows sum to zero, which is checked.
+        """
+        rank = self.rows.shape[1]
+        pool = order[: rank + 1]  # fewer cannot
+        while True:
+            few = self.rows[pool]
+            answer = self._solve(-few.sum(axis=0), few)
+            if answer.direction is None:
+                return pool, False
+            if answer.value > -ZERO:
+                weights = 1 + answer.weights
+                sums_to_zero = np.abs(weights @ few).max() <= ZERO * weights.max()
+                return pool, bool(sums_to_zero and np.linalg.matrix_rank(few) == rank)
+            worst = self._violated(answer.direction, rank // 4 + 1)
+            worst = np.setdiff1d(worst, pool)
+            if not len(worst):
+                return pool, False
+            pool = np.concatenate([pool, worst])
+
+    def test(self, number: int, known: Rows) -> None:
+        """Decide one row; the rows that a direction violates become known, to all later tests."""
+        while True:
+            others = np.flatnonzero(known & (np.arange(len(known)) != number))
+            direction, weights = self._nearest(self.rows[number], self.rows[others])
+            if direction is None:
+                rest = self.rows[number] - weights @ self.rows[others]
+                self.certified[number] = np.abs(rest).max() <= ZERO
+                return
+            worst = self._violated(direction, self.rows.shape[1] // 2 + 1)
+            worst = worst[~known[worst] & (worst != number)]
+            if not len(worst):
+                self.separable[number] = True
+                self.certified[number] = self._is_proof(number, direction)
+                return
+            known[worst] = True
+
+    def _nearest(self, row: Rows, others: Rows) -> tuple[Rows | None, Rows]:
+        """A separating direction or None, and the weights of the nearest point of the cone.
+
+        What is left of the row beyond that point is the direction. That is a small least-squares
+        problem, ten times as fast as the linear program, which decides where it is in doubt.
+        """
+        from scipy.optimize import nnls
+
+        self.programs += 1
+        try:
+            weights, distance = nnls(others.T, row)
+        except RuntimeError:  # no convergence
+            weights, distance = np.zeros(len(others)), CLEAR / 2
+        if distance <= ZERO / 10:
+            return None, weights
+        rest = weights @ others - row
+        if distance > CLEAR:
+            return rest / np.abs(rest).max(), weights
+        answer = self._solve(row, others)
+        clear = answer.direction is not None and answer.value < -CLEAR
+        return (answer.direction if clear else None), answer.weights
+
+    def _is_proof(self, number: int, direction: Rows) -> bool:
+        """Whether the row is clearly on one side and all others are on the other."""
+        products = self.rows @ direction
+        own, products[number] = products[number], 0.0
+        return bool(own < -CLEAR and products.min() >= -ZERO)
+
+    def _solve(self, row: Rows, others: Rows) -> Answer:
+        self.programs += 1
+        return separate(row, others, min(PROGRAM_SECONDS, self.seconds_left()))
+
+    def _violated(self, direction: Rows, most: int) -> Rows:
+        """Rows on the wrong side of a direction, the worst first."""
+        products = self.rows @ direction  # (V,)
+        wrong = np.flatnonzero(products < -ZERO)
+        worst: Rows = wrong[np.argsort(products[wrong])][:most]
+        return worst

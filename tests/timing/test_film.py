@@ -1,0 +1,52 @@
+"""FILM's beam search against the plain way: ratios measured in one run, single thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+import torch
+from pytest_benchmark.fixture import BenchmarkFixture
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from submissions.blocks.film.beam import Penalties, Plan, beam_search
+from submissions.blocks.film.language import CachedContinuations
+from tests.submissions.film_room import PlainContinuations
+from tests.timing.test_matching import ratio
+
+WORDS = 200
+LONGEST = 6
+"""Longer sentences would favour the cache even more, and take the plain way minutes."""
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_beam_search(benchmark: BenchmarkFixture) -> None:
+    """At least eight times as fast on GPT-2's shape, and the same beams."""
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(GPT2Config()).eval()  # 12 layers, 768 wide, 50,257 words
+    words = torch.randperm(50_000)[:WORDS].sort().values
+    end = 50_256
+    plan = Plan(
+        words=words, starts=torch.ones(WORDS, dtype=torch.bool), start=end, longest=LONGEST,
+        beams=32, groups=8, penalties=Penalties(2, 100.0, 2.0, 0.1), length_power=1.0,
+    )  # fmt: skip
+    beam_search(CachedContinuations(model, words, end), plan)
+
+    def fast() -> list[tuple[float, list[int]]]:
+        return beam_search(CachedContinuations(model, words, end), plan)
+
+    found = benchmark.pedantic(fast, rounds=2)
+    start = time.perf_counter()
+    expected = beam_search(PlainContinuations(model, words, end), plan)
+    slow = time.perf_counter() - start
+    assert [sentence for _, sentence in found] == [sentence for _, sentence in expected]
+    assert [s for s, _ in found] == pytest.approx([s for s, _ in expected], abs=1e-3)
+    assert ratio(benchmark, slow) >= 8

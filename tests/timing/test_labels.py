@@ -1,0 +1,112 @@
+"""Label attacks: flattening against a plain sum, and few small problems against many programs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from benchmark.spec import Observation, Public, Role, Roles, Update
+from submissions.attacks.flat_chat import FlatChat
+from submissions.blocks.labels.gradient import row_sums
+from submissions.blocks.labels.mixture import fit_mixture
+from submissions.blocks.labels.separability import (
+    coordinates,
+    separable_exactly,
+    separable_rows,
+)
+from tests.submissions.test_rlg import output_gradient, sizes
+from tests.timing.test_matching import one_thread, peak_memory, seconds  # noqa: F401
+
+SAMPLED = 3
+"""Tokens of each kind that are tried with an exact program."""
+
+
+@pytest.fixture(scope="module")
+def gradient() -> Iterator[torch.Tensor]:
+    """As large as that of GPT-2, with 400 rows that stand out."""
+    generator = torch.Generator().manual_seed(0)
+    values = torch.randn(50_257, 768, generator=generator) * 1e-4
+    values[:400] += torch.randn(400, 1, generator=generator) * 1e-3
+    yield values
+
+
+def test_flattening_reads_the_gradient_once(
+    benchmark: BenchmarkFixture, gradient: torch.Tensor
+) -> None:
+    """At most 1.5 times one plain sum over the same matrix."""
+    plain = seconds(lambda: gradient.sum(), rounds=9)
+    benchmark.pedantic(row_sums, args=(gradient,), rounds=9, warmup_rounds=2)
+    plain = min(plain, seconds(lambda: gradient.sum(), rounds=9))
+    assert benchmark.stats.stats.min <= 1.5 * plain
+
+
+def test_the_whole_attack_is_little_more_than_the_mixture(
+    benchmark: BenchmarkFixture, gradient: torch.Tensor
+) -> None:
+    """Less than three plain sums on top of the fit."""
+    observation = observe(gradient)
+    attack = FlatChat(size="oracle")
+    attack.prepare(observation.public)
+    attack.recover(observation)
+    flat = row_sums(gradient)
+    plain = seconds(lambda: gradient.sum(), rounds=9)
+    fit = seconds(lambda: fit_mixture(flat, observation.seed, 10), rounds=5)
+    found = benchmark.pedantic(attack.recover, args=(observation,), rounds=5)
+    fit = min(fit, seconds(lambda: fit_mixture(flat, observation.seed, 10), rounds=5))
+    assert len(found.token_types) == 400
+    extra = benchmark.stats.stats.min - fit
+    print(f"\nbeyond the fit of {fit:.3f} s: {extra / plain:.2f} plain sums")
+    assert extra < 3 * plain
+
+
+def test_separability_of_a_translation_model(benchmark: BenchmarkFixture) -> None:
+    """At least 50 times as fast as a program a token, same answers, below 2 GiB."""
+    gradient, labels = output_gradient(16_594, 512, 100, 100)
+    with peak_memory() as peak:
+        rows = coordinates(gradient)
+        start = time.perf_counter()
+        found = benchmark.pedantic(separable_rows, args=(rows, sizes(gradient)), rounds=1)
+        fast = time.perf_counter() - start
+    assert set(np.flatnonzero(found.separable)) == labels
+    assert found.certified.all()
+    assert peak[0] < 2 << 30
+    sample = [
+        *sorted(labels)[:SAMPLED],
+        *[i for i in range(9000, 9100) if i not in labels][:SAMPLED],
+    ]
+    start = time.perf_counter()
+    exact = [separable_exactly(rows, number) for number in sample]
+    slow = (time.perf_counter() - start) / len(sample) * len(rows)
+    assert exact == found.separable[sample].tolist()
+    print(f"\n{slow / fast:.0f} times as fast as {slow:.0f} s; {peak[0] / 2**20:.0f} MiB")
+    assert slow / fast >= 50
+
+
+def observe(gradient: torch.Tensor) -> Observation:
+    """The gradient as an attack sees it, with as much of a model round it as is asked for."""
+    layer: Any = torch.nn.Linear(768, 50_257, bias=False)
+    tokenizer: Any = Words()
+    public = Public(
+        task="tests/timing", objective=None, model=layer, tokenizer=tokenizer,  # type: ignore[arg-type]
+        roles=Roles({Role.OUTPUT: "weight"}, tied=False), batch_size=1, batch_tokens=None,
+        max_tokens=40, grants=frozenset(), text=(), prior=None, device=torch.device("cpu"), seed=0,
+    )  # fmt: skip
+    return Observation(public, Update({"weight": gradient}), 1, seed=1, type_count=400)
+
+
+class Words:
+    """A vocabulary of GPT-2's size."""
+
+    all_special_ids = (50_256,)
+
+    def __len__(self) -> int:
+        return 50_257
+
+    def get_vocab(self) -> dict[str, int]:
+        return {}
