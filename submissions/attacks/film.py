@@ -16,7 +16,7 @@ from submissions.blocks.film.language import Language
 from submissions.blocks.film.norms import GradientNorms
 from submissions.blocks.film.reorder import Effort, Reordering, Scorer, Sentence
 
-FOUND = 16
+FOUND = 128
 """Sentences that are sought at most where the number of repetitions is left to the attack."""
 MARKS = frozenset(".,;:!?")
 
@@ -66,8 +66,10 @@ class Film(Attack):
         "patience": Parameter(
             5, "A phase ends after so many steps without success; 0: it never ends early.", low=0
         ),
-        "keep_words": Parameter(
-            True, "Not in the paper: in a batch of one, no reordering step loses a word of the bag."
+        "single_rules": Parameter(
+            True,
+            "Not in the paper: in a batch of one, the sentence has the length that positions show, "
+            "and no reordering step loses a word of the bag.",
         ),
         "norm_weight": Parameter(1.0, "β, the weight of the gradient norm.", low=0),
         "noise_over": NOISE_OVER,
@@ -112,6 +114,7 @@ class Film(Attack):
             starts=start_words(observation.public, bag.types, self.settings["starts"] == "capital"),
             start=language.start[-1],
             longest=self._longest(observation, language, bag),
+            is_length=bool(bag.longest or observation.lengths) and self._is_single(observation),
             beams=max(self._whole("beams"), self._whole("groups")),
             groups=self._whole("groups"),
             penalties=Penalties(
@@ -123,6 +126,9 @@ class Film(Attack):
             length_power=float(self.settings["length_power"]),
             counts=self._counts(observation, bag),
         )
+
+    def _is_single(self, observation: Observation) -> bool:
+        return observation.batch_size == 1 and bool(self.settings["single_rules"])
 
     def _longest(self, observation: Observation, language: Language, bag: Bag) -> int:
         """Words of the longest sentence: as known, as the positions show it, or as limited."""
@@ -166,7 +172,8 @@ class Film(Attack):
             token_steps=self._whole("token_steps"),
             proposals=self._whole("proposals"),
             patience=self._whole("patience"),
-            keeps_words=bool(self.settings["keep_words"]) and observation.batch_size == 1,
+            keeps_words=self._is_single(observation),
+            keeps_length=plan.is_length,
         )
         words, marks = plan.words.tolist(), self._marks(observation, plan)
         results: dict[Sentence, float] = {}

@@ -63,8 +63,9 @@ class RevealLabels(Attack):
 
 
 def _exactly(rows: Rows) -> Verdicts:
-    found = np.array([separable_exactly(rows, number) for number in range(len(rows))])
-    return Verdicts(found, np.ones(len(rows), dtype=bool), len(rows))
+    found = [separable_exactly(rows, number) for number in range(len(rows))]
+    separable = np.array([bool(answer) for answer in found])
+    return Verdicts(separable, np.array([answer is not None for answer in found]), len(rows))
 
 
 def _note(rank: int, width: int, verdicts: Verdicts) -> str:

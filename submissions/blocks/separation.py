@@ -40,8 +40,9 @@ def outside_the_bulk(rows: Tensor, at_most: int) -> Tensor | None:
     span = directions[:, values > ROUNDING * values.max()]  # (D, R)
     if span.shape[1] >= rows.shape[1]:
         return None
-    outside: Tensor = (rows - (rows @ span) @ span.T).norm(dim=1)
-    return outside / rows.norm(dim=1).clamp_min(torch.finfo(rows.dtype).tiny)
+    rest = rows - (rows @ span) @ span.T
+    share: Tensor = rest.norm(dim=1) / rows.norm(dim=1).clamp_min(torch.finfo(rows.dtype).tiny)
+    return share
 
 
 def stand_out(values: Tensor, at_most: int) -> Tensor:

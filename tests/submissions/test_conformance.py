@@ -17,6 +17,7 @@ TASKS = ("mini/cola", "mini/wikitext", "mini/iwslt", "mini/sst2-fl")
 """One of each family, and of each objective."""
 LAMP = "[steps=4,initial_candidates=8,initial_permutations=8,discrete_candidates=8]"
 QUICK = {
+    "flat_chat": "[batches=2]",
     "film": "[phrase_steps=2,token_steps=2,proposals=8]",
     "dlg": "[steps=4]",
     "tag": "[steps=4]",

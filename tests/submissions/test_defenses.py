@@ -9,6 +9,7 @@ import torch
 from opacus.accountants import RDPAccountant
 
 from benchmark import registry
+from benchmark.records import Status
 from benchmark.spec import Batch, Client, Role, Training, Unsupported, Update
 from submissions.blocks.persample import sample_gradients
 from submissions.defenses.dpsgd import DPSGD
@@ -19,6 +20,8 @@ from submissions.defenses.gaussian_noise import GaussianNoise
 from submissions.defenses.mask import Mask
 from submissions.defenses.none import NoDefense
 from submissions.defenses.prune import Prune
+from tests.harness import RunCells
+from tests.submissions.test_floors import means
 
 BUDGET = Training(rows=960, epochs=2, batch_size=16, learning_rate=1e-3)
 
@@ -198,3 +201,30 @@ def test_an_update_repeats_itself_for_the_same_generator() -> None:
         found.append(DPSGD().client_update(made, batch).tensors["classifier.weight"])
     assert torch.equal(found[0], found[1])
     assert not torch.equal(found[0], found[2])
+
+
+# ------------------------------------------------------------------------------ what attacks find
+
+
+def found(run_cells: RunCells, task: str, defense: str) -> dict[str, float]:
+    (record,) = run_cells("bag_of_words", task=task, defense=defense)
+    assert record.status is Status.OK, record.reason
+    return means(record)
+
+
+def test_pruning_spares_the_bag_of_words_until_it_is_extreme(run_cells: RunCells) -> None:
+    assert found(run_cells, "mini/wikitext", "prune[ratio=0.99]")["type_recall"] == 1.0
+    assert found(run_cells, "mini/wikitext", "prune[ratio=0.9999]")["type_recall"] < 0.9
+
+
+def test_the_bag_of_words_empties_as_epsilon_falls(run_cells: RunCells) -> None:
+    recalls = [
+        found(run_cells, "mini/wikitext-b16", f"dpsgd[noise_multiplier={noise}]")["type_recall"]
+        for noise in (0.0001, 0.01, 0.1)
+    ]
+    assert recalls[0] > recalls[1] > recalls[2]
+
+
+def test_frozen_embeddings_leave_no_bag_of_words(run_cells: RunCells) -> None:
+    nothing = found(run_cells, "mini/wikitext", "freeze_embeddings")
+    assert nothing["type_precision"] == nothing["type_recall"] == 0.0

@@ -46,6 +46,7 @@ def make_plan(observation: Observation, **changes: object) -> Plan:
         starts=start_words(observation.public, words, only_capitals=True),
         start=Language(observation.public).start[-1],
         longest=16,
+        is_length=False,
         beams=8,
         groups=2,
         penalties=Penalties(ngram=2, repeated=100.0, found=5.0, diversity=0.1),
@@ -252,7 +253,14 @@ def test_reordering_only_gets_better_and_repairs_a_swap(public: Public) -> None:
     broken = [*truth[:2], truth[3], truth[2], *truth[4:]]
     scorer = make_scorer(public)
     before, goal = scorer.scores([tuple(broken), tuple(truth)])
-    effort = Effort(phrase_steps=2, token_steps=40, proposals=32, patience=0, keeps_words=True)
+    effort = Effort(
+        phrase_steps=2,
+        token_steps=40,
+        proposals=32,
+        patience=0,
+        keeps_words=True,
+        keeps_length=True,
+    )
     found = Reordering(scorer, effort, truth, 40, seed=0).improve(broken, frozenset())
     again = Reordering(scorer, effort, truth, 40, seed=0).improve(broken, frozenset())
     assert found == again
@@ -261,9 +269,21 @@ def test_reordering_only_gets_better_and_repairs_a_swap(public: Public) -> None:
     assert set(truth) <= set(found[1])
 
 
+def test_a_single_sentence_has_the_length_that_positions_show(observation: Observation) -> None:
+    """And every word of the bag stays in it; without these rules the search is the paper's."""
+    truth = ids_of(observation.public, TEXTS[0])
+    quick = {"phrase_steps": 2, "token_steps": 5, "beams": 8}
+    answer = Film(**quick).recover(observation).sentences[0]
+    assert len(answer) == len(truth)
+    free = make_plan(observation, longest=30)
+    bound = replace(free, is_length=True)
+    assert len(search(observation, bound)) == 30
+    assert len(search(observation, free)) < 30
+
+
 def test_phrases_are_permuted_whole(public: Public) -> None:
     truth = tuple(ids_of(public, TEXTS[0]))
-    effort = Effort(1, 1, 16, 0, False)
+    effort = Effort(1, 1, 16, 0, False, False)
     search = Reordering(make_scorer(public), effort, truth, 40, seed=0)
     proposals = list(search.phrases(truth))
     assert len(proposals) == 16

@@ -59,7 +59,7 @@ def test_few_small_problems_are_solved() -> None:
     gradient, labels = output_gradient(2000, 64, 30, 40)
     found = separable_rows(coordinates(gradient), sizes(gradient))
     assert set(np.flatnonzero(found.separable)) == labels
-    assert found.programs < 400
+    assert found.programs < 500
 
 
 def test_a_program_yields_a_direction_or_a_combination() -> None:

@@ -36,7 +36,8 @@ def test_beam_search(benchmark: BenchmarkFixture) -> None:
     end = 50_256
     plan = Plan(
         words=words, starts=torch.ones(WORDS, dtype=torch.bool), start=end, longest=LONGEST,
-        beams=32, groups=8, penalties=Penalties(2, 100.0, 2.0, 0.1), length_power=1.0,
+        is_length=False, beams=32, groups=8, penalties=Penalties(2, 100.0, 2.0, 0.1),
+        length_power=1.0,
     )  # fmt: skip
     beam_search(CachedContinuations(model, words, end), plan)
 

@@ -32,8 +32,8 @@ class Shape:
     """The normalisation between embeddings and the first attention."""
     position: str = ""
     token_type: str = ""
-    first_position: int = 0
-    """Number of the position of a sentence's first token."""
+    after_padding: bool = False
+    """Positions are counted from the one after the padding's, as RoBERTa began to do."""
 
 
 _BERT = Shape(
@@ -73,7 +73,7 @@ _SHAPES: Mapping[str, Shape] = {
         causal=False,
         norm="embeddings.LayerNorm",
         position="embeddings.position_embeddings",
-        first_position=2,
+        after_padding=True,
     ),
     "gpt2": Shape(
         layer="h.{}.",

@@ -59,4 +59,5 @@ def _fit(target: Tensor, mask: Tensor, basis: Tensor) -> Tensor:
     pairs = (basis[:, :, None] * basis[:, None, :]).flatten(1)  # (D, R R)
     products = (mask @ pairs).view(-1, rank, rank)  # (M, R, R)
     products.diagonal(dim1=1, dim2=2).add_(RIDGE)
-    return torch.linalg.solve(products, (target * mask) @ basis)
+    solution: Tensor = torch.linalg.solve(products, (target * mask) @ basis)
+    return solution

@@ -13,7 +13,6 @@ from torch import Tensor
 from submissions.blocks.dager.anatomy import Anatomy
 from submissions.blocks.dager.spans import Span
 
-
 _AT_ONCE = 1 << 22
 """Scores that are computed at once."""
 
@@ -56,7 +55,7 @@ class Context:
     def _weights(self, readers: Tensor, read: Tensor) -> Tensor:
         """Weight of each entry (..., B) that is read for each reader (..., A): (..., H, A, B)."""
         query, key = self.query[readers].transpose(-2, -3), self.key[read].transpose(-2, -3)
-        scores = query @ key.mT - self.top[readers].mT[..., None]
+        scores: Tensor = query @ key.mT - self.top[readers].mT[..., None]
         if self.bias is not None:
             rows, columns = self.positions[readers], self.positions[read]
             added = self.bias[:, rows[..., :, None], columns[..., None, :]]

@@ -5,10 +5,14 @@ lies in the spans and one that went wrong does not. Only the first layer runs, f
 and continuations at once, with its keys and values kept.
 """
 
+# mypy: disable-error-code="no-untyped-call"
+# (torch leaves some of the calls below unannotated)
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -94,18 +98,16 @@ class PrefixSearch:
             for r, t in zip(rows.split(_AT_ONCE), new.split(_AT_ONCE), strict=True)
         ]
         row = torch.cat([part[0] for part in parts])
-        longer = _Prefixes(*(torch.cat([getattr(part[1], name) for part in parts])
-                             for name in ("ids", "ratios", "keys", "values")))  # fmt: skip
-        best = longer.ratios.argsort(stable=True)[: self.beam]
+        ids, ratios, keys, values = (torch.cat(tensors) for tensors in
+                                     zip(*(part[1:] for part in parts), strict=True))  # fmt: skip
+        best = ratios.argsort(stable=True)[: self.beam]
         ended = torch.ones(len(prefixes), dtype=torch.bool, device=row.device)
         ended[row] = False  # cut by the beam is not ended
-        chosen = _Prefixes(longer.ids[best], longer.ratios[best], longer.keys[best],
-                           longer.values[best])  # type: ignore[index]  # fmt: skip
-        return chosen, ended
+        return _Prefixes(ids[best], ratios[best], keys[best], values[best]), ended
 
     def _checked(
         self, prefixes: _Prefixes, rows: Tensor, tokens: Tensor, unchecked: bool
-    ) -> tuple[Tensor, _Prefixes]:
+    ) -> tuple[Tensor, ...]:
         cache = DynamicCache()
         if prefixes.keys is not None and prefixes.values is not None:
             cache.update(prefixes.keys[rows], prefixes.values[rows], 0)
@@ -115,9 +117,9 @@ class PrefixSearch:
         passed = (ratios <= self.limit) | unchecked
         ids = torch.cat([prefixes.ids[rows], tokens[:, None]], dim=1)[passed]
         worst = ratios[passed] if not unchecked else torch.zeros_like(ratios[passed])
-        layer = cache.layers[0]
+        layer: Any = cache.layers[0]
         worst = torch.maximum(prefixes.ratios[rows][passed], worst)
-        return rows[passed], _Prefixes(ids, worst, layer.keys[passed], layer.values[passed])
+        return rows[passed], ids, worst, layer.keys[passed], layer.values[passed]
 
 
 def _sentences(prefixes: _Prefixes, which: Tensor) -> list[Found]:

@@ -9,7 +9,7 @@ from math import inf
 import torch
 from torch import Tensor
 
-from benchmark.spec import Observation, Public, Recovery
+from benchmark.spec import Observation, Public, Recovery, Update
 from submissions.blocks.dager.anatomy import Anatomy, Site
 from submissions.blocks.dager.context import Context
 from submissions.blocks.dager.decoder import Found, PrefixSearch
@@ -49,7 +49,7 @@ class Reader:
     def read(self, observation: Observation, out_of_time: Callable[[], bool]) -> Recovery:
         """Spans, then tokens, then sentences."""
         update = observation.update
-        span = span_of(self.anatomy.first, update.tensors, update.noise_scale)
+        span = self._span(self.anatomy.first, update)
         if span is None:
             return Recovery(note="The update holds no gradient of the first attention layer.")
         generator = torch.Generator().manual_seed(observation.seed)
@@ -58,20 +58,29 @@ class Reader:
             fitting = self._filled(fitting, span, observation)
         checks = self._checks(observation)
         if self.anatomy.shape.causal:
-            found = self._prefixes(fitting, checks, observation, out_of_time)
+            found = self._prefixes(span, fitting, checks, observation, out_of_time)
         else:
             found = self._sentences(span, fitting, checks, observation, out_of_time, generator)
         return self._answer(found, fitting, span, observation)
 
+    def _span(self, site: Site, update: Update) -> Span | None:
+        drift = 0.0
+        if update.kind == "difference":  # inputs moved as the weights did, from step to step
+            weights = dict(self.public.model.named_parameters())
+            moved = sum(float(t.double().square().sum()) for t in update.tensors.values())
+            before = sum(float(weights[n].double().square().sum()) for n in update.tensors)
+            drift = (moved / before) ** 0.5
+        return span_of(site, update.tensors, update.noise_scale, drift)
+
     def _checks(self, observation: Observation) -> list[tuple[Site, Span]]:
         update = observation.update
-        spans = [(site, span_of(site, update.tensors, update.noise_scale)) for site in self.sites]
+        spans = [(site, self._span(site, update)) for site in self.sites]
         return [(site, span) for site, span in spans if span is not None]
 
     def _fitting(self, span: Span, generator: torch.Generator) -> Candidates:
         """What fits the span, without entries that no text contains."""
         found = candidates(self.inputs, span, self.settings.limit, generator)
-        start, end = boundary(self.public)
+        end = boundary(self.public)[1]
         allowed = torch.ones(len(self.inputs.words), dtype=torch.bool, device=found.tokens.device)
         allowed[list(self.public.forbidden_ids)] = False
         kept = allowed[found.tokens]
@@ -84,9 +93,7 @@ class Reader:
             numbers = numbers[_largest(found.positions[numbers], -found.ratios[numbers], most)]
         return Candidates(found.positions[numbers], found.tokens[numbers], found.ratios[numbers])
 
-    def _filled(
-        self, fitting: Candidates, span: Span, observation: Observation
-    ) -> Candidates:
+    def _filled(self, fitting: Candidates, span: Span, observation: Observation) -> Candidates:
         """At places of an encoder's sentences where nothing fits, what comes closest."""
         end = boundary(self.public)[1]
         ends = fitting.positions[fitting.tokens == end]
@@ -110,6 +117,7 @@ class Reader:
 
     def _prefixes(
         self,
+        span: Span,
         fitting: Candidates,
         checks: list[tuple[Site, Span]],
         observation: Observation,
@@ -123,7 +131,7 @@ class Reader:
         if not checks:
             return []
         settings = self.settings
-        crowded = any(span.full for _, span in checks)  # no prefix can be ruled out
+        crowded = any(check.full for _, check in checks) or span.full  # no prefix can be ruled out
         limit, beam = (inf, observation.batch_size) if crowded else (settings.limit, settings.beam)
         search = PrefixSearch(self.anatomy, checks, tokens_at, limit, beam)
         start, _ = boundary(self.public)

@@ -52,4 +52,5 @@ def shares_of(site: Site, tensors: Mapping[str, Tensor], span: Span, inputs: Ten
 def _solve(known: Tensor, sizes: Tensor, right: Tensor) -> Tensor:
     products = (known * sizes[:, None]).T @ known  # (R, R)
     products.diagonal().add_(RIDGE * products.diagonal().mean())
-    return torch.linalg.solve(products, right)
+    solution: Tensor = torch.linalg.solve(products, right)
+    return solution

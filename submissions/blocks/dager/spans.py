@@ -51,14 +51,12 @@ class Span:
         inputs = inputs.to(self.basis.dtype)
         size = inputs.norm(dim=-1).clamp_min(1e-30)
         distance = (inputs @ self.null).norm(dim=-1)
-        return (
-            distance
-            / (self.explained(inputs @ self.basis) ** 2 + (self.rounding * size) ** 2).sqrt()
-        )
+        ratios: Tensor = distance / self.explained(inputs @ self.basis).hypot(self.rounding * size)
+        return ratios
 
     def explained(self, coordinates: Tensor) -> Tensor:
         """Distance that noise gives an input with these coordinates (..., R) in the basis."""
-        spread = (coordinates / self.values).norm(dim=-1)
+        spread: Tensor = (coordinates / self.values).norm(dim=-1)
         return self.noise * math.sqrt(self.null.shape[1]) * spread
 
     @property
@@ -69,8 +67,13 @@ class Span:
         return math.hypot(min(by_noise, 1.0), self.rounding)
 
 
-def span_of(site: Site, tensors: Mapping[str, Tensor], noise: float | None) -> Span | None:
-    """The span at a site, or None where its gradients were not shared or are zero."""
+def span_of(
+    site: Site, tensors: Mapping[str, Tensor], noise: float | None, drift: float = 0.0
+) -> Span | None:
+    """The span at a site, or None where its gradients were not shared or are zero.
+
+    `drift` is how far, relatively, weights moved while the update was made.
+    """
     shared = [tensors[name] for name in site.weights if name in tensors]
     parts = [(t.T if site.transposed else t) for t in shared]
     parts = [part for part in parts if bool(part.any())]
@@ -86,16 +89,16 @@ def span_of(site: Site, tensors: Mapping[str, Tensor], noise: float | None) -> S
         # Equal rows have equal rounding errors, and scaling a row leaves the span as it is.
         level = gradient / gradient.norm(dim=1, keepdim=True)
         values, vectors = _decompose(level)
-        gap = widest_gap(values, rounding / 8)
-        if float(values[min(gap, len(values) - 1)] / values[0]) <= EXACT * rounding:
-            return _span(values, vectors, gap, len(level), None, rounding, False)
+        gap = widest_gap(values, rounding / 8, EXACT * rounding)
+        if gap < len(values):
+            return _span(values, vectors, gap, len(level), None, max(rounding, drift), False)
     values, vectors = _decompose(gradient)
     rank = noisy_rank(values, len(gradient), noise)
     full = rank >= len(values)
     if full:
         spare = max(1, int(len(values) * SPARE))
         rank = len(values) - spare
-    return _span(values, vectors, rank, len(gradient), noise, rounding, full)
+    return _span(values, vectors, rank, len(gradient), noise, max(rounding, drift), full)
 
 
 def _decompose(gradient: Tensor) -> tuple[Tensor, Tensor]:
@@ -124,10 +127,17 @@ def _span(
     )
 
 
-def widest_gap(values: Tensor, floor: float) -> int:
-    """Singular values above the widest gap on a log scale; below `floor` times the first is none."""
+def widest_gap(values: Tensor, floor: float, level: float) -> int:
+    """Number of singular values above the widest gap, on a log scale, that ends in rounding.
+
+    Rounding is what is below `level` times the largest value; below `floor` there are no gaps. All
+    values count where none is rounding.
+    """
     logs = values.clamp_min(float(values[0]) * floor).log()
-    return int((logs[:-1] - logs[1:]).argmax()) + 1 if len(logs) > 1 else len(logs)
+    below = values[1:] <= float(values[0]) * level
+    if not bool(below.any()):
+        return len(values)
+    return int((logs[:-1] - logs[1:]).where(below, -1.0).argmax()) + 1
 
 
 def noisy_rank(values: Tensor, rows: int, noise: float | None) -> int:

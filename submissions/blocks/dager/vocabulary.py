@@ -9,6 +9,9 @@ and the deviation needs one product e·p of all words with all positions. Whatev
 shows to be outside is outside, so only survivors are built and checked exactly.
 """
 
+# mypy: disable-error-code="no-untyped-call"
+# (torch leaves some of the calls below unannotated)
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -45,7 +48,8 @@ class FirstInputs:
         self.words: Tensor = anatomy.body.get_input_embeddings().weight.detach()  # (V, D)
         if shape.position:
             table = anatomy.module(shape.position).weight.detach()
-            self.places = table[shape.first_position :][:positions]  # (P, D)
+            first = anatomy.body.embeddings.padding_idx + 1 if shape.after_padding else 0
+            self.places = table[first:][:positions]  # (P, D)
         else:
             self.places = self.words.new_zeros(1, self.words.shape[1])
         if shape.token_type:
@@ -62,7 +66,8 @@ class FirstInputs:
         if self.centred:
             sums = sums - sums.mean(dim=-1, keepdim=True)
         scale = (sums.square().mean(dim=-1, keepdim=True) + self.epsilon).rsqrt()
-        return sums * scale * self.gain.double() + self.bias.double()
+        built: Tensor = sums * scale * self.gain.double() + self.bias.double()
+        return built
 
     def sketch(self, directions: Tensor) -> Tensor:
         """Squared length of each input's part along the directions (D, S), (P, V)."""

@@ -46,6 +46,8 @@ class Plan:
     """Id of the token before the first word."""
     longest: int
     """Words of a sentence at most."""
+    is_length: bool
+    """Whether sentences of just that many words are preferred to shorter ones."""
     beams: int
     groups: int
     penalties: Penalties
@@ -100,7 +102,8 @@ def beam_search(
         if not len(parents):
             break
         beams = Beams(torch.cat([beams.places[parents], places[:, None]], dim=1), scores, group)
-    return _ranked(ended)
+    whole = [each for each in ended if len(each[1]) == plan.longest] if plan.is_length else []
+    return _ranked(whole or ended)
 
 
 def start_words(public: Public, words: Tensor, only_capitals: bool) -> Tensor:

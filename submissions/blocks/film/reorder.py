@@ -35,6 +35,8 @@ class Effort:
     """A phase ends after so many steps without a better sentence; 0: never before its last step."""
     keeps_words: bool
     """Refuse steps that lose a word of the sentence altogether."""
+    keeps_length: bool
+    """Refuse steps that lead further away from the longest length."""
 
 
 class Scorer:
@@ -93,8 +95,7 @@ class Reordering:
 
     def _try(self, proposals: Iterable[Sentence]) -> bool:
         """Move to the best new candidate if it is better than what we have."""
-        kept = set(self.best) if self.effort.keeps_words else set()
-        fresh = [p for p in dict.fromkeys(proposals) if p not in self.seen and kept <= set(p)]
+        fresh = [p for p in dict.fromkeys(proposals) if p not in self.seen and self._may_be(p)]
         if not fresh:
             return False
         self.seen.update(fresh)
@@ -104,6 +105,13 @@ class Reordering:
             return False
         self.score, self.best = score, candidate
         return True
+
+    def _may_be(self, proposal: Sentence) -> bool:
+        """Whether a candidate agrees with what is known about the sentence."""
+        if self.effort.keeps_words and not set(self.best) <= set(proposal):
+            return False
+        short = self.longest - len(self.best)
+        return not self.effort.keeps_length or self.longest - len(proposal) <= short
 
     def phrases(self, sentence: Sentence) -> Iterable[Sentence]:
         """Cut at 3 to 5 places, preferably before words that surprise the model, and permute.

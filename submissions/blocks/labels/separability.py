@@ -4,8 +4,8 @@ Row i is separable if some x has q_i·x < 0 and q_j·x ≥ 0 for every other row
 then q_i is a nonnegative combination of other rows (Farkas), so each answer comes with a proof.
 The rows of an output gradient sum to zero and span the space that they live in, hence their cone is
 the whole space. A few rows whose cone is the whole space already make every row outside of them a
-combination of theirs: none of those can be a label, and only the few have to be tested. Each test
-knows few rows, too, and is told of another one only where the direction that it found violates it.
+combination of theirs: none of those can be a label, and only the few have to be tested. A test is a
+projection onto the cone of all other rows: what is left beyond it separates, or nothing is left.
 """
 
 from __future__ import annotations
@@ -25,6 +25,12 @@ CLEAR = 1e-3
 """How far below zero a separated row lies at least; with |x| ≤ 1 labels reach -0.5 to -5."""
 ZERO = 1e-6
 """What counts as zero: ten times the tolerance of the solver."""
+_ENTERING = 12
+"""Rows that enter an active set at once, at first."""
+_NOTHING = 1e-18
+"""Squared length of what is left of a row that is a combination of others."""
+_LEAST = 1e-12
+"""A weight below this is zero."""
 PROGRAM_SECONDS = 20.0
 """A program that takes longer has lost its way, and its row stays without proof."""
 
@@ -84,9 +90,62 @@ def separate(row: Rows, others: Rows, seconds: float = PROGRAM_SECONDS) -> Answe
     return Answer(float(found.fun), found.x, -found.ineqlin.marginals)
 
 
-def separable_exactly(rows: Rows, number: int) -> bool:
-    """The reference: one program with every other row as a constraint."""
-    return separate(rows[number], np.delete(rows, number, axis=0)).value < -CLEAR
+def separable_exactly(rows: Rows, number: int) -> bool | None:
+    """The reference: one program with every other row as a constraint; None if it finds no end."""
+    answer = separate(rows[number], np.delete(rows, number, axis=0))
+    return None if answer.direction is None else answer.value < -CLEAR
+
+
+def beyond_cone(rows: Rows, number: int) -> Rows:
+    """What is left of a row beyond the nearest point of the cone of all others, (R,).
+
+    Nonnegative least squares by an active set: rows on the far side of what is left enter, several
+    at a time while that gets on, and rows whose weight would turn negative leave. At the end no row
+    is on the far side, so that minus the rest separates; or nothing is left of the row at all.
+    """
+    row, rest = rows[number], rows[number]
+    used, weights = np.zeros(0, dtype=int), np.zeros(0)
+    entering, left = _ENTERING, float(row @ row)
+    while left > _NOTHING:
+        gains = rows @ rest  # (V,)
+        gains[number] = gains[used] = -np.inf
+        best = np.argpartition(-gains, entering)[:entering]
+        best = best[gains[best] > ZERO * left**0.5 * 1e-3]
+        if not len(best):
+            break
+        used, weights = _feasible(
+            rows, row, np.concatenate([used, best]), np.append(weights, np.zeros(len(best)))
+        )
+        rest = row - weights @ rows[used]
+        before, left = left, float(rest @ rest)
+        if left > before * (1 - 1e-9):  # no way to get on
+            if entering == 1:
+                break
+            entering = 1
+    return rest
+
+
+def _feasible(rows: Rows, row: Rows, used: Rows, weights: Rows) -> tuple[Rows, Rows]:
+    """Go to the least squares over the used rows; those that reach weight zero first leave."""
+    while True:
+        basis = rows[used]
+        wanted = np.linalg.lstsq(basis.T, row)[0] if len(used) > len(row) else _solved(basis, row)
+        negative = wanted <= 0
+        if not negative.any():
+            return used, wanted
+        steps = weights[negative] / (weights[negative] - wanted[negative])
+        weights = weights + steps.min() * (wanted - weights)
+        kept = ~negative | (weights > _LEAST)
+        kept[negative] &= steps > steps.min()
+        used, weights = used[kept], weights[kept]
+
+
+def _solved(basis: Rows, row: Rows) -> Rows:
+    """Least squares through the normal equations, which are many times as fast."""
+    try:
+        return np.linalg.solve(basis @ basis.T, basis @ row)
+    except np.linalg.LinAlgError:
+        return np.linalg.lstsq(basis.T, row)[0]
 
 
 # ---------------------------------------------------------------------------------------- all rows
@@ -102,12 +161,10 @@ def separable_rows(
     suspects = pool if spans else order
     search.certified[:] = spans
     search.certified[suspects] = False
-    known = np.zeros(len(rows), dtype=bool)
-    known[pool] = True
     for number in suspects:
         if seconds_left() < 0:
             break
-        search.test(int(number), known)
+        search.test(int(number))
     return Verdicts(search.separable, search.certified, search.programs)
 
 
@@ -143,44 +200,24 @@ class _Search:
                 return pool, False
             pool = np.concatenate([pool, worst])
 
-    def test(self, number: int, known: Rows) -> None:
-        """Decide one row; the rows that a direction violates become known, to all later tests."""
-        while True:
-            others = np.flatnonzero(known & (np.arange(len(known)) != number))
-            direction, weights = self._nearest(self.rows[number], self.rows[others])
-            if direction is None:
-                rest = self.rows[number] - weights @ self.rows[others]
-                self.certified[number] = np.abs(rest).max() <= ZERO
-                return
-            worst = self._violated(direction, self.rows.shape[1] // 2 + 1)
-            worst = worst[~known[worst] & (worst != number)]
-            if not len(worst):
-                self.separable[number] = True
-                self.certified[number] = self._is_proof(number, direction)
-                return
-            known[worst] = True
+    def test(self, number: int) -> None:
+        """Decide one row by its distance to the cone of all others, which is proof either way.
 
-    def _nearest(self, row: Rows, others: Rows) -> tuple[Rows | None, Rows]:
-        """A separating direction or None, and the weights of the nearest point of the cone.
-
-        What is left of the row beyond that point is the direction. That is a small least-squares
-        problem, ten times as fast as the linear program, which decides where it is in doubt.
+        A distance that is neither clear nor nothing is left to the linear program.
         """
-        from scipy.optimize import nnls
-
         self.programs += 1
-        try:
-            weights, distance = nnls(others.T, row)
-        except RuntimeError:  # no convergence
-            weights, distance = np.zeros(len(others)), CLEAR / 2
-        if distance <= ZERO / 10:
-            return None, weights
-        rest = weights @ others - row
-        if distance > CLEAR:
-            return rest / np.abs(rest).max(), weights
-        answer = self._solve(row, others)
-        clear = answer.direction is not None and answer.value < -CLEAR
-        return (answer.direction if clear else None), answer.weights
+        rest = beyond_cone(self.rows, number)
+        distance = float(np.linalg.norm(rest))
+        if distance <= ZERO:
+            self.certified[number] = True
+        elif distance > CLEAR:
+            self.separable[number] = True
+            self.certified[number] = self._is_proof(number, -rest / np.abs(rest).max())
+        else:
+            others = np.delete(self.rows, number, axis=0)
+            answer = self._solve(self.rows[number], others)
+            self.separable[number] = answer.direction is not None and answer.value < -CLEAR
+            self.certified[number] = answer.direction is not None
 
     def _is_proof(self, number: int, direction: Rows) -> bool:
         """Whether the row is clearly on one side and all others are on the other."""

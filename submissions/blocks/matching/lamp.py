@@ -47,9 +47,9 @@ def lamp_parameters(language_weight: float, length_weight: float) -> Mapping[str
 def lamp_variants(name: str, quick_language_weight: float) -> Mapping[str, Settings]:
     """The ablations of the paper, and all of it at a fifth of the steps for small models.
 
-    Small models are matched almost exactly in fewer and larger steps. The language model's weight
-    is lower there, since the gradient knows more; it was chosen on sentences of another seed than
-    the leaderboard's.
+    Small models are matched almost exactly in fewer and larger steps. Where the gradient knows
+    more, the language model may count for less; its weight was chosen on sentences of another seed
+    than the leaderboard's.
     """
     quick: Settings = {
         "steps": QUICK_STEPS,

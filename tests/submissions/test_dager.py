@@ -1,0 +1,45 @@
+"""DAGER through the harness: exact where it can be, frank where it cannot."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmark.records import Status
+from tests.harness import RunCells
+from tests.submissions.test_floors import means
+
+
+@pytest.mark.parametrize("task", ["mini/cola", "mini/wikitext", "mini/cola-float64"])
+def test_one_sentence_is_read_exactly(run_cells: RunCells, task: str) -> None:
+    found = means(run_cells("dager", task=task)[0])
+    assert found["rouge1"] == found["rouge2"] == found["exact_match"] == 1.0
+    assert found["type_precision"] == found["type_recall"] == 1.0
+
+
+@pytest.mark.parametrize("task", ["mini/cola-b4", "mini/wikitext-b4"])
+def test_so_is_a_batch_of_four(run_cells: RunCells, task: str) -> None:
+    found = means(run_cells("dager", task=task)[0])
+    assert found["rouge1"] >= 0.9
+    assert found["exact_match"] >= 0.9
+
+
+def test_frozen_embeddings_change_nothing(run_cells: RunCells) -> None:
+    open_, frozen = (
+        run_cells("dager", task="mini/cola", defense=defense)[0]
+        for defense in ("none", "freeze_embeddings")
+    )
+    assert [s.sentences for s in frozen.snapshots] == [s.sentences for s in open_.snapshots]
+    assert means(frozen)["exact_match"] == 1.0
+
+
+def test_a_model_without_attention_is_answered_with_the_reason(run_cells: RunCells) -> None:
+    record = run_cells("dager", task="mini/sst2-fl")[0]
+    assert record.status is Status.OK
+    assert all(not s.sentences and "no attention" in s.note for s in record.snapshots)
+
+
+def test_more_tokens_than_dimensions_are_said_to_be_so(run_cells: RunCells) -> None:
+    record = run_cells("dager[seconds=0.5]", task="mini/wikitext-b16")[0]
+    assert record.status is Status.OK
+    assert all("as many tokens as the model is wide (96)" in s.note for s in record.snapshots)
+    assert all(s.sentences for s in record.snapshots)

@@ -1,0 +1,179 @@
+"""What DAGER is made of, each against a plain reference."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MPNetConfig,
+    MPNetForSequenceClassification,
+)
+
+from benchmark.spec import Batch, Client, Observation, Public, Update
+from submissions.attacks.dager import Dager
+from submissions.blocks.dager.anatomy import Anatomy
+from submissions.blocks.dager.completion import completed
+from submissions.blocks.dager.context import Context
+from submissions.blocks.dager.shares import shares_of
+from submissions.blocks.dager.spans import noisy_rank, span_of
+from submissions.blocks.dager.vocabulary import FirstInputs, candidates
+from tasks.models.roles import roles
+from tasks.objectives import OBJECTIVES
+from tests.submissions.test_matching_models import VOCABULARY, make_tokenizer
+
+SMALL = {
+    "vocab_size": len(VOCABULARY), "hidden_size": 64, "num_hidden_layers": 3,
+    "num_attention_heads": 4, "intermediate_size": 128, "attn_implementation": "eager",
+}  # fmt: skip
+
+
+def make_model(kind: str) -> Any:
+    torch.manual_seed(0)
+    match kind:
+        case "bert":
+            return BertForSequenceClassification(BertConfig(**SMALL, initializer_range=0.1)).eval()
+        case "mpnet":
+            config = MPNetConfig(**SMALL, initializer_range=0.1)
+            model = MPNetForSequenceClassification(config).eval()
+            model.mpnet.embeddings.padding_idx = -1  # the tests' tokenizer pads with another id
+            return model
+        case _:
+            config = LlamaConfig(**SMALL, num_key_value_heads=2, initializer_range=0.1)
+            return LlamaForCausalLM(config).eval()
+
+
+def observe(kind: str, sentences: list[list[int]]) -> tuple[Observation, Tensor]:
+    """An update of sentences of word numbers, and their ids with special tokens."""
+    model = make_model(kind)
+    tokenizer = make_tokenizer(kind == "llama")
+    objective = OBJECTIVES["causal-lm" if kind == "llama" else "classification"]
+    texts = [" ".join(f"word{i}" for i in words) for words in sentences]
+    batch: Batch = objective.encode(tokenizer, texts, [i % 2 for i in range(len(texts))], None, 40)
+    public = Public(
+        task="tests/dager", objective=objective, model=model, tokenizer=tokenizer,
+        roles=roles(model), batch_size=len(texts), batch_tokens=None, max_tokens=40,
+        grants=frozenset(), text=(), prior=None, device=torch.device("cpu"), seed=0,
+    )  # fmt: skip
+    client = Client(model, objective, roles(model), torch.Generator())
+    update = client.update(batch, [name for name, _ in model.named_parameters()])
+    return Observation(public, update, len(texts), seed=0), batch.input_ids
+
+
+@pytest.mark.parametrize("kind", ["bert", "mpnet", "llama"])
+def test_two_sentences_without_any_knowledge(kind: str) -> None:
+    observation, ids = observe(kind, [[3, 14, 15, 9, 2, 6], [5, 35, 8, 14]])
+    hidden = observation.public.forbidden_ids
+    truth = {tuple(i for i in row if i not in hidden) for row in ids.tolist()}
+    answer = Dager(seconds=10.0).recover(observation)
+    assert {tuple(sentence) for sentence in answer.sentences} == truth
+    assert answer.token_types == {i for row in truth for i in row}
+
+
+def test_without_attention_gradients_there_is_nothing_to_read() -> None:
+    observation, _ = observe("bert", [[3, 14, 15]])
+    kept = {n: t for n, t in observation.update.tensors.items() if "attention" not in n}
+    answer = Dager().recover(replace(observation, update=Update(kept)))
+    assert not answer.sentences
+    assert "no gradient of the first attention" in answer.note
+
+
+def test_an_update_with_a_hole_in_it_is_named() -> None:
+    observation, _ = observe("bert", [[3, 14, 15]])
+    tensors = {n: t.clone() for n, t in observation.update.tensors.items()}
+    tensors["bert.encoder.layer.0.attention.self.query.weight"][0, 0] = float("nan")
+    with pytest.raises(ValueError, match="not finite"):
+        Dager().recover(replace(observation, update=Update(tensors)))
+
+
+def test_known_noise_sets_the_threshold() -> None:
+    observation, ids = observe("bert", [[3, 14, 15, 9, 2, 6]])
+    generator = torch.Generator().manual_seed(1)
+    tensors = observation.update.tensors
+    scale = 1e-4 * float(tensors["bert.encoder.layer.0.attention.self.value.weight"].std())
+    noisy = {n: t + scale * torch.randn(t.shape, generator=generator) for n, t in tensors.items()}
+    for known in (scale, None):
+        update = Update(noisy, noise_scale=known)
+        answer = Dager(seconds=5.0).recover(replace(observation, update=update))
+        assert list(answer.sentences[0]) == ids[0, 1:-1].tolist()
+
+
+def test_the_filter_accepts_what_a_plain_projection_accepts() -> None:
+    observation, _ = observe("bert", [[3, 14, 15, 9], [9, 14, 5]])
+    anatomy = Anatomy(observation.public.model)
+    span = span_of(anatomy.first, observation.update.tensors, None)
+    assert span is not None
+    inputs = FirstInputs(anatomy, 12)
+    found = candidates(inputs, span, 6.0, torch.Generator().manual_seed(0))
+    words = torch.arange(len(VOCABULARY)).repeat(12, 1)  # (P, V)
+    seen = anatomy.inputs(words.T, [anatomy.first])[0]  # (V, P, D), as the model itself makes them
+    plain = (span.ratios(seen) <= 6.0).nonzero()
+    assert sorted(zip(found.tokens.tolist(), found.positions.tolist(), strict=True)) == sorted(
+        (int(t), int(p)) for t, p in plain
+    )
+
+
+def test_a_trial_equals_the_model_s_own_heads() -> None:
+    observation, _ = observe("mpnet", [[3, 14, 15, 9]])
+    anatomy = Anatomy(observation.public.model)
+    site = anatomy.behind(False)[0]
+    span = span_of(site, observation.update.tensors, None)
+    assert span is not None
+    positions = torch.arange(5).repeat_interleave(3)  # three words at each of five places
+    tokens = torch.arange(5, 20)
+    inputs = FirstInputs(anatomy, 5).build(tokens, positions).float()
+    with torch.inference_mode():
+        context = Context(anatomy, inputs, positions, span, 64, torch.Generator().manual_seed(0))
+        chosen = torch.tensor([[0, 4, 8, 10, 13], [2, 3, 6, 9, 12]])
+        tried = context.trials(chosen, 2, torch.tensor([6, 7, 8]))  # (N, M)
+        for number, entry in enumerate((6, 7, 8)):
+            changed = chosen.clone()
+            changed[:, 2] = entry
+            heads = anatomy.inputs(tokens[changed], [site])[0]
+            plain = (heads.double() @ span.null).square().sum(dim=(1, 2))
+            torch.testing.assert_close(tried[:, number].double(), plain, rtol=1e-4, atol=1e-8)
+            torch.testing.assert_close(context.losses(changed).sum(1).double(), plain,
+                                       rtol=1e-4, atol=1e-8)  # fmt: skip
+
+
+def test_shares_tell_what_is_there_from_what_only_fits() -> None:
+    """Words 1 and 2 at places 1 and 2 make word 2 at place 1 fit, which never occurred."""
+    observation, ids = observe("bert", [[1, 2, 7, 8], [1, 1, 9, 4], [6, 2, 1, 5]])
+    anatomy = Anatomy(observation.public.model)
+    span = span_of(anatomy.first, observation.update.tensors, None)
+    assert span is not None
+    inputs = FirstInputs(anatomy, 6)
+    found = candidates(inputs, span, 6.0, torch.Generator().manual_seed(0))
+    truth = {(p, int(i)) for row in ids for p, i in enumerate(row)}
+    pairs = list(zip(found.positions.tolist(), found.tokens.tolist(), strict=True))
+    assert truth <= set(pairs)
+    assert len(pairs) > len(truth)
+    sizes = shares_of(anatomy.first, observation.update.tensors, span,
+                      inputs.build(found.tokens, found.positions)).sizes  # fmt: skip
+    largest = {pairs[k] for k in sizes.argsort(descending=True)[: len(truth)].tolist()}
+    assert len(largest & truth) / len(truth) > len(truth) / len(pairs) + 0.1
+
+
+def test_rank_under_noise_is_that_of_the_signal() -> None:
+    generator = torch.Generator().manual_seed(0)
+    signal = torch.randn(300, 7, generator=generator) @ torch.randn(7, 100, generator=generator)
+    noisy = (signal + 0.1 * torch.randn(300, 100, generator=generator)).double()
+    values = torch.linalg.svdvals(noisy)
+    assert noisy_rank(values, 300, 0.1) == noisy_rank(values, 300, None) == 7
+
+
+def test_missing_entries_follow_from_the_others() -> None:
+    generator = torch.Generator().manual_seed(0)
+    left, right = (torch.randn(n, 5, generator=generator).double() for n in (200, 60))
+    whole = left @ right.T
+    holes = torch.rand(whole.shape, generator=generator) < 0.5
+    filled = completed(whole.masked_fill(holes, 0.0))
+    assert float((filled - whole).norm() / whole.norm()) < 1e-4
+    assert torch.equal(completed(whole), whole)
