@@ -31,7 +31,10 @@ class Dager(Attack):
         "limit": Parameter(
             6.0, "Distance from a span that passes, as a multiple of what noise explains.", 1.0, 1e6
         ),
-        "seconds": Parameter(60.0, "Time for the search of one batch.", 0.1, 1e6),
+        "rounds": Parameter(
+            12, "Rounds of an encoder's search; unlike time, the same on every machine.", 1, 1 << 20
+        ),
+        "seconds": Parameter(300.0, "Time after which the search of a batch ends.", 0.1, 1e6),
         "beam": Parameter(256, "Prefixes of a decoder that are kept at each step.", 1, 1 << 20),
         "restarts": Parameter(32, "Sentences that an encoder's search improves at once.", 1, 4096),
     }
@@ -39,7 +42,12 @@ class Dager(Attack):
     def recover(self, observation: Observation) -> Recovery:
         """Spans, then tokens, then sentences; a model without attention is not read at all."""
         values = self.settings
-        settings = Settings(float(values["limit"]), int(values["beam"]), int(values["restarts"]))
+        settings = Settings(
+            float(values["limit"]),
+            int(values["beam"]),
+            int(values["restarts"]),
+            int(values["rounds"]),
+        )
         try:
             reader = Reader(observation.public, settings)
         except NoAttention as reason:

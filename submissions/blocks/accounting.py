@@ -37,5 +37,6 @@ def noise_multiplier(target: float, sampling_rate: float, steps: int, delta: flo
                 sample_rate=sampling_rate,
                 steps=steps,
                 accountant="rdp",
+                epsilon_tolerance=1e-3 * target,
             ),
         )

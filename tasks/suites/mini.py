@@ -271,10 +271,50 @@ FEDERATED = (
     federated("sst2-fl-distilbert", 2, "distilbert", 8, "phrases by mood"),
 )
 
+
+def pairings(
+    tasks: tuple[str, ...], attacks: tuple[str, ...], defenses: tuple[str, ...] = ("none",)
+) -> tuple[Pairing, ...]:
+    """Every attack on every task under every defense."""
+    return tuple(Pairing(t, a, d) for t in tasks for d in defenses for a in attacks)
+
+
+MATCHING = ("dlg_quick", "tag_quick", "lamp_cos_quick", "lamp_cos_quick_no_lm", "lamp_l2l1_quick")
+CHECKPOINTED = tuple(
+    f"{corpus}-{state}"
+    for corpus in ("wikitext", "enron")
+    for state in ("halfway", "pretrained", "scratch")
+)
+EXACT = (
+    *("cola", "cola-b2", "cola-b4", "cola-finetuned", "cola-float64", "cola-fedavg"),
+    *("cola-dropout", "sst2", "rotten-tomatoes", "sst2-fl-distilbert"),
+    *("wikitext", "wikitext-b2", "wikitext-b4", "wikitext-b16", "wikitext-tied", "enron"),
+)
+DEFENSES = (
+    *("prune", "prune[ratio=0.9999]", "mask", "gaussian_noise", "dpsgd"),
+    *("freeze_embeddings", "freeze_output", "freeze_both"),
+)
+PLAN = (
+    *pairings(("*",), ("random", "prior_only", "bag_of_words")),
+    *pairings(("cola",), MATCHING),
+    *pairings(("wikitext", "enron"), ("film", "film_beam_only")),
+    *pairings(("wikitext-b4", "wikitext-b16", "enron-b16", *CHECKPOINTED), ("film",)),
+    *pairings(("*-frequencies",), ("film_oracle_frequency",)),
+    *pairings(("iwslt*",), ("flat_chat", "flat_chat_abs", "flat_chat_oracle")),
+    *pairings(("iwslt", "iwslt-t500", "iwslt-finetuned"), ("rlg",)),
+    *pairings(("*-[0-9]*x[0-9]*",), ("flat_chat",)),
+    *pairings(EXACT, ("dager",)),
+    *pairings(("cola",), ("random", "bag_of_words", "lamp_cos_quick", "dager"), DEFENSES),
+    *pairings(("wikitext-pretrained",), ("prior_only", "bag_of_words", "film", "dager"), DEFENSES),
+    *pairings(("iwslt-finetuned",), ("bag_of_words", "flat_chat"), DEFENSES),
+)
+"""Floors everywhere; each family of attacks where its paper has it; defenses on one task of each
+objective, against every attack that reads it."""
+
 SUITE = Suite(
     name="mini",
     summary="Every task family on text and models made for this project: nothing to download.",
     tasks=(*LANGUAGE_MODELING, *CLASSIFICATION, *TRANSLATION, *FEDERATED),
-    plan=(Pairing("*", "random"), Pairing("*", "prior_only"), Pairing("*", "bag_of_words")),
+    plan=PLAN,
     utility=PRICED,
 )

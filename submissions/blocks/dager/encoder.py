@@ -61,6 +61,7 @@ class SentenceSearch:
         boundary: tuple[int, int],
         limit: float,
         restarts: int,
+        rounds: int,
         generator: torch.Generator,
     ) -> None:
         self.anatomy = anatomy
@@ -70,6 +71,7 @@ class SentenceSearch:
         self.boundary = boundary
         self.limit = limit
         self.restarts = restarts
+        self.rounds = rounds
         self.generator = generator
         self.covered = torch.zeros_like(entries.tokens, dtype=torch.bool)
         known, self.words = entries.tokens.unique(return_inverse=True)  # (K,)
@@ -89,7 +91,7 @@ class SentenceSearch:
         turn = 0
         while True:
             missing = self._missing(lengths, known, batch)[: batch + turn]
-            if not missing or (turn and out_of_time()):
+            if not missing or turn == self.rounds or (turn and out_of_time()):
                 break
             for length in sorted(set(missing)):
                 if not (turn and out_of_time()):

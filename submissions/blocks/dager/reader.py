@@ -22,6 +22,8 @@ SKETCH = 48
 """Directions of the null space that the encoder's search looks at."""
 CLOSEST = 4
 """Candidates, for each sentence of the batch, at a position where nothing fits."""
+SPARSE = 0.5
+"""An update with fewer entries than this was pruned or masked."""
 CROWDED = 16
 """Candidates at a position, for each sentence of the batch, beyond which the closest are kept."""
 
@@ -33,6 +35,7 @@ class Settings:
     limit: float
     beam: int
     restarts: int
+    rounds: int
 
 
 class Reader:
@@ -162,7 +165,7 @@ class Reader:
         context = Context(self.anatomy, inputs, positions, checks[0][1], SKETCH, generator)
         search = SentenceSearch(
             self.anatomy, checks, context, entries, (start, end), self.settings.limit,
-            self.settings.restarts, generator,
+            self.settings.restarts, self.settings.rounds, generator,
         )  # fmt: skip
         known = observation.lengths is not None
         return search.run(lengths, known, observation.batch_size, out_of_time)
@@ -182,6 +185,15 @@ class Reader:
         width = len(span.basis)
         whole = sum(f.whole for f in found)
         if span.full:
+            tensors = observation.update.tensors.values()
+            left = sum(int(t.count_nonzero()) for t in tensors) / sum(t.numel() for t in tensors)
+            if left < SPARSE:
+                return (
+                    f"The update holds {left:.2%} of its entries, so the spans exclude little: "
+                    "the best partial result."
+                )
+            if observation.update.noise_scale:
+                return "The noise hides the spans, which exclude little: the best partial result."
             return (
                 f"The batch has at least as many tokens as the model is wide ({width}), so the "
                 "spans exclude little: the best partial result."

@@ -103,7 +103,8 @@ def beyond_cone(rows: Rows, number: int) -> Rows:
     at a time while that gets on, and rows whose weight would turn negative leave. At the end no row
     is on the far side, so that minus the rest separates; or nothing is left of the row at all.
     """
-    row, rest = rows[number], rows[number]
+    row = rows[number]
+    rest: Rows = row
     used, weights = np.zeros(0, dtype=int), np.zeros(0)
     entering, left = _ENTERING, float(row @ row)
     while left > _NOTHING:
