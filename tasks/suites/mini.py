@@ -286,9 +286,10 @@ CHECKPOINTED = tuple(
     for state in ("halfway", "pretrained", "scratch")
 )
 EXACT = (
-    *("cola", "cola-b2", "cola-b4", "cola-finetuned", "cola-float64", "cola-fedavg"),
-    *("cola-dropout", "sst2", "rotten-tomatoes", "sst2-fl-distilbert"),
-    *("wikitext", "wikitext-b2", "wikitext-b4", "wikitext-b16", "wikitext-tied", "enron"),
+    *("cola", "cola-b4", "cola-finetuned", "cola-float64", "cola-fedavg", "cola-dropout"),
+    *("sst2", "rotten-tomatoes", "sst2-fl-distilbert"),
+    *("wikitext", "wikitext-b2", "wikitext-b4", "wikitext-b16", "wikitext-pretrained"),
+    *("wikitext-tied", "enron"),
 )
 DEFENSES = (
     *("prune", "prune[ratio=0.9999]", "mask", "gaussian_noise", "dpsgd"),
@@ -298,15 +299,22 @@ PLAN = (
     *pairings(("*",), ("random", "prior_only", "bag_of_words")),
     *pairings(("cola",), MATCHING),
     *pairings(("wikitext", "enron"), ("film", "film_beam_only")),
-    *pairings(("wikitext-b4", "wikitext-b16", "enron-b16", *CHECKPOINTED), ("film",)),
+    *pairings(("wikitext-b4", "wikitext-b16", *CHECKPOINTED), ("film_beam_only",)),
     *pairings(("*-frequencies",), ("film_oracle_frequency",)),
-    *pairings(("iwslt*",), ("flat_chat", "flat_chat_abs", "flat_chat_oracle")),
+    *pairings(("iwslt*",), ("flat_chat",)),
+    *pairings(("iwslt", "iwslt-t1000"), ("flat_chat_abs", "flat_chat_oracle")),
     *pairings(("iwslt", "iwslt-t500", "iwslt-finetuned"), ("rlg",)),
     *pairings(("*-[0-9]*x[0-9]*",), ("flat_chat",)),
     *pairings(EXACT, ("dager",)),
-    *pairings(("cola",), ("random", "bag_of_words", "lamp_cos_quick", "dager"), DEFENSES),
-    *pairings(("wikitext-pretrained",), ("prior_only", "bag_of_words", "film", "dager"), DEFENSES),
-    *pairings(("iwslt-finetuned",), ("bag_of_words", "flat_chat"), DEFENSES),
+    *pairings(("cola",), ("prior_only", "bag_of_words", "dager"), DEFENSES),
+    *pairings(("cola",), ("lamp_cos_quick",), ("gaussian_noise", "prune")),
+    *pairings(
+        ("wikitext-pretrained",),
+        ("prior_only", "bag_of_words", "film_beam_only", "dager"),
+        DEFENSES,
+    ),
+    *pairings(("iwslt-finetuned",), ("bag_of_words",), DEFENSES),
+    *pairings(("iwslt-finetuned",), ("flat_chat",), ("prune", "dpsgd", "freeze_embeddings")),
 )
 """Floors everywhere; each family of attacks where its paper has it; defenses on one task of each
 objective, against every attack that reads it."""

@@ -46,7 +46,7 @@ def test_a_combination_keeps_the_parameters_of_its_parts(catalogues: Catalogues)
         ("freeze_both+gaussian_noise[sigma=-0.1]", "sigma=-0.1 is out of range"),
         ("dpsgd[clip=0]", "clip=0 is out of range"),
         ("mask[ratio=nan]", "ratio=nan is out of range"),
-        ("prune[scope=layer]", "is not one of update, tensor"),
+        ("prune[scope=layer]", "is not one of tensor, update"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_sentence(

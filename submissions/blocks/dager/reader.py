@@ -185,12 +185,13 @@ class Reader:
         width = len(span.basis)
         whole = sum(f.whole for f in found)
         if span.full:
-            tensors = observation.update.tensors.values()
+            shared = observation.update.tensors
+            tensors = [shared[n] for n in self.anatomy.first.weights if n in shared]
             left = sum(int(t.count_nonzero()) for t in tensors) / sum(t.numel() for t in tensors)
             if left < SPARSE:
                 return (
-                    f"The update holds {left:.2%} of its entries, so the spans exclude little: "
-                    "the best partial result."
+                    f"The attention's gradients hold {left:.2%} of their entries, so the spans "
+                    "exclude little: the best partial result."
                 )
             if observation.update.noise_scale:
                 return "The noise hides the spans, which exclude little: the best partial result."

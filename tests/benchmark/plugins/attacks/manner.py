@@ -1,6 +1,6 @@
 """An attack with named variants."""
 
-from benchmark.spec import Attack, Observation, Parameter, Recovery
+from benchmark.spec import Attack, Observation, Parameter, Recovery, Role
 
 
 class Manner(Attack):
@@ -8,6 +8,7 @@ class Manner(Attack):
 
     name = "manner"
     summary = "Answers with a few sentences of one token."
+    observes = frozenset({Role.WORD_EMBEDDING})
     parameters = {"count": Parameter(1, "Sentences.", low=0), "token": Parameter(5, "Its id.")}
     variants = {"manner_silent": {"count": 0}}
 
