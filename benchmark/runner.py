@@ -145,7 +145,8 @@ class Run:
             "type_count": (
                 len(truth.truth().token_types) if Knowledge.TYPE_COUNT in granted else None
             ),
-            "seed": number_from(cell.task.name, cell.attack.name, cell.seed, sheet.index),
+            # of the attack alone, so that its variants begin alike and differ by what they vary
+            "seed": number_from(cell.task.name, cell.attack.entry.name, cell.seed, sheet.index),
         }
 
     # ------------------------------------------------------------------------------- into records

@@ -288,7 +288,7 @@ CHECKPOINTED = tuple(
 EXACT = (
     *("cola", "cola-b4", "cola-finetuned", "cola-float64", "cola-fedavg", "cola-dropout"),
     *("sst2", "rotten-tomatoes", "sst2-fl-distilbert"),
-    *("wikitext", "wikitext-b2", "wikitext-b4", "wikitext-b16", "wikitext-pretrained"),
+    *("wikitext", "wikitext-b2", "wikitext-b4", "wikitext-pretrained"),
     *("wikitext-tied", "enron"),
 )
 DEFENSES = (
@@ -303,11 +303,11 @@ PLAN = (
     *pairings(("*-frequencies",), ("film_oracle_frequency",)),
     *pairings(("iwslt*",), ("flat_chat",)),
     *pairings(("iwslt", "iwslt-t1000"), ("flat_chat_abs", "flat_chat_oracle")),
-    *pairings(("iwslt", "iwslt-t500", "iwslt-finetuned"), ("rlg",)),
+    *pairings(("iwslt", "iwslt-t500"), ("rlg",)),
     *pairings(("*-[0-9]*x[0-9]*",), ("flat_chat",)),
     *pairings(EXACT, ("dager",)),
     *pairings(("cola",), ("prior_only", "bag_of_words", "dager"), DEFENSES),
-    *pairings(("cola",), ("lamp_cos_quick",), ("gaussian_noise", "prune")),
+    *pairings(("cola",), ("lamp_cos_quick",), ("gaussian_noise",)),
     *pairings(
         ("wikitext-pretrained",),
         ("prior_only", "bag_of_words", "film_beam_only", "dager"),
