@@ -42,4 +42,4 @@ def test_more_tokens_than_dimensions_are_said_to_be_so(run_cells: RunCells) -> N
     record = run_cells("dager[beam=8]", task="mini/wikitext-b16")[0]
     assert record.status is Status.OK
     assert all("as many tokens as the model is wide (96)" in s.note for s in record.snapshots)
-    assert all(s.sentences for s in record.snapshots)
+    assert any(s.sentences for s in record.snapshots)

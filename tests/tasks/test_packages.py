@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import re
 import statistics
 import zipfile
 from importlib import metadata
@@ -279,4 +280,5 @@ def test_the_open_suite_names_what_exists() -> None:
         assert task.corpus in corpora.names()
         for reference in (task.model, task.prior):
             assert reference == "self" or str(reference).split(":")[1] in packages.names()
-        assert task.batch_size == int((*task.name.split("-b"), "1")[1]), task.name
+        said = re.search(r"-(?:b(\d+)|(\d+)x\d+)$", task.name)
+        assert task.batch_size == int((said[1] or said[2]) if said else 1), task.name

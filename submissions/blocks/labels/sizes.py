@@ -48,12 +48,13 @@ class SizeRegressor:
     coefficients: NDArray[Any]
     low: float
     high: float
-    """Weights seen in fitting; outside of them the polynomial goes on along its tangent."""
+    """Weights seen in fitting; outside of them the polynomial goes on along its tangent, but never
+    falls, since more types never weigh less."""
 
     def predict(self, weight: float, most: int) -> int:
         """Types of a batch whose positive component has this weight, at least one."""
         inside = min(max(weight, self.low), self.high)
-        slope = np.polyval(np.polyder(self.coefficients), inside)
+        slope = max(np.polyval(np.polyder(self.coefficients), inside), 0.0)
         value = float(np.polyval(self.coefficients, inside) + slope * (weight - inside))
         return min(max(round(value), 1), most)
 
