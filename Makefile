@@ -36,7 +36,7 @@ leaderboard: $(READY)
 
 test: $(READY) lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile --ignore tests/timing
-	$(BIN)/pytest tests/timing
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/timing
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -44,7 +44,7 @@ lint: $(READY)
 	$(BIN)/mypy
 
 timing: $(READY)
-	$(BIN)/pytest tests/timing
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/timing
 
 open: $(OPEN)
 	@echo "Installed. Set LEAKBOARD_DATA to a folder of corpora, then: $(BIN)/leakboard run --suite open"

@@ -34,7 +34,9 @@ class Chosen:
     def variant(self) -> str:
         """The name that the submission gives to these very parameters, if it does."""
         named = self.entry.variants.items()
-        return next((name for name, settings in named if settings == self.parameters), "")
+        return next(
+            (name for name, s in named if self.entry.without_defaults(s) == self.parameters), ""
+        )
 
     @property
     def name(self) -> str:

@@ -201,6 +201,10 @@ class Entry:
     parts: tuple[Entry, ...] = ()
     """Of a combination of defenses."""
 
+    def without_defaults(self, settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
+        """The settings that differ from the defaults."""
+        return {k: v for k, v in settings.items() if v != self.parameters[k]["default"]}
+
     def check_parameters(self, given: Mapping[str, str]) -> dict[str, Scalar]:
         """Typed values for `key=value` strings; refuses unknown names and values out of range."""
         values: dict[str, Scalar] = {}

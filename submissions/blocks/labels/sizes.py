@@ -54,7 +54,7 @@ class SizeRegressor:
     def predict(self, weight: float, most: int) -> int:
         """Types of a batch whose positive component has this weight, at least one."""
         inside = min(max(weight, self.low), self.high)
-        slope = max(np.polyval(np.polyder(self.coefficients), inside), 0.0)
+        slope = max(float(np.polyval(np.polyder(self.coefficients), inside)), 0.0)
         value = float(np.polyval(self.coefficients, inside) + slope * (weight - inside))
         return min(max(round(value), 1), most)
 
