@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from benchmark import registry
@@ -27,6 +27,18 @@ def make_client(job: Mapping[str, Any], model: PreTrainedModel, device: torch.de
         learning_rate=job["learning_rate"],
         training=Training(**job["training"]) if job["training"] else None,
     )
+
+
+def take_steps(client: Client, batches: Sequence[Batch], momentum: float) -> None:
+    """Train the client's model in place, one step of gradient descent to a batch."""
+    import torch
+
+    parameters = dict(client.model.named_parameters())
+    speed = {name: torch.zeros_like(value) for name, value in parameters.items()}
+    for batch in batches:
+        for name, value in client.gradient(batch).items():
+            speed[name] = momentum * speed[name] + value
+            parameters[name].data -= client.learning_rate * speed[name]
 
 
 def one_update(defense: Defense, client: Client, batch: Batch, seed: int) -> Update:

@@ -10,14 +10,16 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from benchmark import records, registry
 from benchmark.combined import obstacle
 from benchmark.errors import UserError, unknown_name
-from benchmark.records import Record, cell_path, part_parameters, variant
+from benchmark.records import Measured, Record, cell_path, part_parameters, variant
 from benchmark.registry import Catalogue, Entry, LoadedTask
 from benchmark.spec import Pairing, Scalar, Suite, Task
+
+Old = TypeVar("Old", bound=Measured)
 
 GUESSED_SECONDS = 2.0
 """Expected time of a cell that never ran."""
@@ -64,18 +66,36 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One task under one defense, attacked by one attack, with one seed."""
+class Planned:
+    """A measurement to be made: of a task under a defense, with a seed, into a file."""
 
     suite: str
     task: Task
-    attack: Chosen
     defense: Chosen
     seed: int
     path: Path
     fingerprint: str
     cached: bool
     expected_seconds: float
+
+    def names(self) -> dict[str, Any]:
+        """What its record says of it."""
+        return {
+            "suite": self.suite,
+            "task": self.task.name,
+            "task_version": self.task.version,
+            "defense": self.defense.entry.name,
+            "defense_parameters": dict(self.defense.parameters),
+            "defense_variant": self.defense.variant,
+            "seed": self.seed,
+        }
+
+
+@dataclass(frozen=True)
+class Cell(Planned):
+    """One task under one defense, attacked by one attack, with one seed."""
+
+    attack: Chosen
 
     @property
     def label(self) -> str:
@@ -213,7 +233,7 @@ def _cell(
 ) -> Cell:
     path = cell_path(results, side.task.name, defense.name, attack.name, selection.seed)
     fingerprint = _fingerprint(side, attack, defense, selection.seed)
-    old = _old_record(path)
+    old = old_record(path, Record)
     return Cell(
         suite=selection.suite,
         task=side.task,
@@ -222,7 +242,7 @@ def _cell(
         seed=selection.seed,
         path=path,
         fingerprint=fingerprint,
-        cached=_is_current(old, fingerprint) and not selection.force,
+        cached=is_current(old, fingerprint) and not selection.force,
         expected_seconds=_seconds_of(old),
     )
 
@@ -234,16 +254,16 @@ def _fingerprint(side: LoadedTask, attack: Chosen, defense: Chosen, seed: int) -
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _old_record(path: Path) -> Record | None:
+def old_record(path: Path, kind: type[Old]) -> Old | None:
     """The record of an earlier run; one that cannot be read is as good as none."""
     try:
-        return records.read(path, Record) if path.exists() else None
+        return records.read(path, kind) if path.exists() else None
     except UserError:
         return None
 
 
-def _is_current(record: Record | None, fingerprint: str) -> bool:
-    """Failed cells run again; the others are done while nothing they depend on has changed."""
+def is_current(record: Measured | None, fingerprint: str) -> bool:
+    """Failed ones run again; the others are done while nothing they depend on has changed."""
     done = (records.Status.OK, records.Status.UNSUPPORTED)
     return (
         record is not None

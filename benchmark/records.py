@@ -93,25 +93,20 @@ class Provenance(Strict):
     """UTC."""
 
 
-class Record(Strict):
-    """One cell: a task, an attack and a defense with their parameters, and a seed."""
+class Measured(Strict):
+    """What every result says: which task and defense it is of, how it ended, where it was made."""
 
     schema_version: Literal[1] = 1
     suite: str
     task: str
     task_version: int
-    attack: str
-    attack_parameters: Parameters = {}
-    attack_variant: str = ""
-    """The name that the submission itself gives to these parameters, if it does."""
     defense: str
     defense_parameters: Parameters = {}
     defense_variant: str = ""
+    """The name that the submission itself gives to these parameters, if it does."""
     seed: int
     status: Status
     reason: str = ""
-    snapshots: list[SnapshotResult] = []
-    prepare_seconds: Seconds | None = None
     peak_mb: FiniteFloat | None = None
     device_peak_mb: FiniteFloat | None = None
     bytes_up: FiniteFloat | None = None
@@ -120,29 +115,29 @@ class Record(Strict):
     provenance: Provenance
 
     @property
-    def attack_name(self) -> str:
-        """The attack as it is called everywhere: its variant's name, or with its parameters."""
-        return self.attack_variant or variant(self.attack, self.attack_parameters)
-
-    @property
     def defense_name(self) -> str:
-        """The defense likewise."""
+        """The defense as it is called everywhere: its variant's name, or with its parameters."""
         return self.defense_variant or variant(self.defense, self.defense_parameters)
 
 
-class UtilityRecord(Strict):
+class Record(Measured):
+    """One cell: a task, an attack and a defense with their parameters, and a seed."""
+
+    attack: str
+    attack_parameters: Parameters = {}
+    attack_variant: str = ""
+    snapshots: list[SnapshotResult] = []
+    prepare_seconds: Seconds | None = None
+
+    @property
+    def attack_name(self) -> str:
+        """The attack likewise."""
+        return self.attack_variant or variant(self.attack, self.attack_parameters)
+
+
+class UtilityRecord(Measured):
     """One training of a task's model with the updates of a defense, and what became of it."""
 
-    schema_version: Literal[1] = 1
-    suite: str
-    task: str
-    task_version: int
-    defense: str
-    defense_parameters: Parameters = {}
-    defense_variant: str = ""
-    seed: int
-    status: Status
-    reason: str = ""
     metrics: dict[str, FiniteFloat] = {}
     """The task's utility metrics on the test split."""
     validation: list[FiniteFloat] = []
@@ -151,17 +146,6 @@ class UtilityRecord(Strict):
     """Updates that were sent; fewer than the budget where training ended early."""
     step_seconds: Seconds | None = None
     """Mean time in which the client made an update."""
-    bytes_up: FiniteFloat | None = None
-    """Mean bytes of an update."""
-    epsilon: FiniteFloat | None = None
-    peak_mb: FiniteFloat | None = None
-    device_peak_mb: FiniteFloat | None = None
-    provenance: Provenance
-
-    @property
-    def defense_name(self) -> str:
-        """The defense as it is called everywhere."""
-        return self.defense_variant or variant(self.defense, self.defense_parameters)
 
 
 class MetricValue(Strict):

@@ -180,16 +180,10 @@ class Run:
     ) -> None:
         measured = measured or {}
         record = Record(
-            suite=cell.suite,
-            task=cell.task.name,
-            task_version=cell.task.version,
+            **cell.names(),
             attack=cell.attack.entry.name,
             attack_parameters=dict(cell.attack.parameters),
             attack_variant=cell.attack.variant,
-            defense=cell.defense.entry.name,
-            defense_parameters=dict(cell.defense.parameters),
-            defense_variant=cell.defense.variant,
-            seed=cell.seed,
             status=status,
             reason=reason,
             snapshots=list(results),

@@ -419,17 +419,6 @@ class Client:
             parameters[name].data = value
         return Update(shift, "difference", self.local_steps, self.learning_rate)
 
-    def warm_up(self, batches: Sequence[Batch], momentum: float) -> None:
-        """Train the model in place, one step of gradient descent to a batch."""
-        import torch
-
-        parameters = dict(self.model.named_parameters())
-        speed = {name: torch.zeros_like(value) for name, value in parameters.items()}
-        for batch in batches:
-            for name, value in self.gradient(batch).items():
-                speed[name] = momentum * speed[name] + value
-                parameters[name].data -= self.learning_rate * speed[name]
-
     def gradient(self, batch: Batch, names: Sequence[str] | None = None) -> dict[str, Tensor]:
         """Gradient of the batch loss by parameter name, for all parameters or the named ones."""
         import torch

@@ -244,4 +244,4 @@ def take(batch: Batch, rows: Tensor) -> Batch:
     return Batch(batch.input_ids[rows, :width], mask[:, :width], labels)
 
 
-__all__ = ["PROTOCOL", "Trainer", "evaluate", "train"]
+__all__ = ["PROTOCOL", "Trainer", "evaluate", "take", "train"]

@@ -24,7 +24,15 @@ from benchmark.errors import UserError
 from benchmark.jobs import Job, Outcome
 from benchmark.metrics.utility import Answers, measure
 from benchmark.paths import cache_directory
-from benchmark.planning import Chosen, Selection, choose, choose_tasks
+from benchmark.planning import (
+    Chosen,
+    Planned,
+    Selection,
+    choose,
+    choose_tasks,
+    is_current,
+    old_record,
+)
 from benchmark.provenance import origin
 from benchmark.records import Status, UtilityRecord, utility_path
 from benchmark.registry import Catalogue, LoadedTask
@@ -41,17 +49,8 @@ GUESSED_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Trial:
+class Trial(Planned):
     """One training of one task's model with one defense and one seed."""
-
-    suite: str
-    task: Task
-    defense: Chosen
-    seed: int
-    path: Path
-    fingerprint: str
-    cached: bool
-    expected_seconds: float
 
     @property
     def label(self) -> str:
@@ -125,9 +124,7 @@ def _trial(
     parts = [records.SCHEMA_VERSION, PROTOCOL, side.price_digest, seed, defense.entry.name]
     parts += [defense.entry.digest, sorted(defense.parameters.items())]
     fingerprint = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-    old = _old_record(path)
-    done = (Status.OK, Status.UNSUPPORTED)
-    current = old is not None and old.status in done and old.provenance.fingerprint == fingerprint
+    old = old_record(path, UtilityRecord)
     return Trial(
         suite=selection.suite,
         task=side.task,
@@ -135,16 +132,9 @@ def _trial(
         seed=seed,
         path=path,
         fingerprint=fingerprint,
-        cached=current and not selection.force,
+        cached=is_current(old, fingerprint) and not selection.force,
         expected_seconds=_seconds_of(old),
     )
-
-
-def _old_record(path: Path) -> UtilityRecord | None:
-    try:
-        return records.read(path, UtilityRecord) if path.exists() else None
-    except UserError:
-        return None
 
 
 def _seconds_of(record: UtilityRecord | None) -> float:
@@ -241,13 +231,7 @@ class UtilityRun:
         device = measured.pop("device", self.engine.devices[0])
         digest = trial.defense.digest(trial.task)
         record = UtilityRecord(
-            suite=trial.suite,
-            task=trial.task.name,
-            task_version=trial.task.version,
-            defense=trial.defense.entry.name,
-            defense_parameters=dict(trial.defense.parameters),
-            defense_variant=trial.defense.variant,
-            seed=trial.seed,
+            **trial.names(),
             status=status,
             reason=reason,
             metrics=metrics,

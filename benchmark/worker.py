@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from benchmark import plugins, registry, training
-from benchmark.clients import make_client, one_update
+from benchmark.clients import make_client, one_update, take_steps
 from benchmark.clock import Stopwatch, device_peak_mb, process_peak_mb
 from benchmark.spec import (
     Attack,
@@ -79,7 +79,7 @@ def make_updates(job: dict[str, Any], say: Say) -> None:
     for item in job["batches"]:
         client = make_client(job, model, device)
         with _weights_kept(model, bool(item["warmup"])):
-            client.warm_up([read(file) for file in item["warmup"]], job["momentum"])
+            take_steps(client, [read(file) for file in item["warmup"]], job["momentum"])
             update = one_update(defense, client, read(item["file"]), item["seed"])
         tensors = {n: t.detach().cpu().contiguous() for n, t in update.tensors.items()}
         save_file(tensors, outbox / item["out"])

@@ -20,10 +20,14 @@ _SPECIALS = 2
 """Tokens that frame a sentence at most, and that joined sentences have only once."""
 
 
-def shuffled(rows: Sequence[Row], corpus: str, seed: int) -> list[Row]:
-    """The private split in the order in which snapshots take it."""
+PASSES = 2
+"""How often the private split is gone through where the batches of one pass are too few."""
+
+
+def shuffled(rows: Sequence[Row], corpus: str, seed: int, turn: int = 0) -> list[Row]:
+    """The private split in the order in which snapshots take it, in another one each turn."""
     order = list(rows)
-    random.Random(f"{corpus} {seed}").shuffle(order)
+    random.Random(f"{corpus} {seed} {turn}" if turn else f"{corpus} {seed}").shuffle(order)
     return order
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from benchmark.errors import UserError
 from benchmark.spec import Batch, Task, TrueSentence, Truth
 from tasks import corpora
-from tasks.batches import batches, shuffled
+from tasks.batches import PASSES, batches, shuffled
 from tasks.corpora.base import Row
 from tasks.models.loading import open_tokenizer
 from tasks.models.sources import locate, materialise, model_digest
@@ -159,9 +159,13 @@ class LoadedTask:
 
     def _rows(self, index: int, seed: int) -> list[Row]:
         if seed not in self._batches:
-            rows = shuffled(corpora.load(self.task.corpus, "private"), self.task.corpus, seed)
-            sizes = (self._read(self._encode(rows, ANY_LENGTH)) >= 0).sum(dim=1).tolist()
-            self._batches[seed] = batches(self.task, rows, sizes, seed)
+            made = self._batches[seed] = []
+            private = corpora.load(self.task.corpus, "private")
+            for turn in range(PASSES if self.task.clients is None else 1):
+                if len(made) < self.task.snapshots:
+                    rows = shuffled(private, self.task.corpus, seed, turn)
+                    sizes = (self._read(self._encode(rows, ANY_LENGTH)) >= 0).sum(dim=1).tolist()
+                    made += batches(self.task, rows, sizes, seed)
         if index >= len(self._batches[seed]):
             raise UserError(
                 f"{self.task.name} has only {len(self._batches[seed])} private batches in "

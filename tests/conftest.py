@@ -42,3 +42,14 @@ def leakboard() -> Command:
         )  # fmt: skip
 
     return run
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Tiny models lose more than they gain by several threads."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

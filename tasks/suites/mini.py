@@ -55,7 +55,6 @@ def batched(task: Task, *sizes: int) -> list[Task]:
             task,
             name=f"{task.name}-b{n}",
             batch_size=n,
-            snapshots=task.snapshots if n <= 32 else 4,  # there are 1,000 private sentences
             summary=f"{task.summary.rstrip('.')}, {n} to a batch.",
         )
         for n in sizes
@@ -129,7 +128,6 @@ def translator(name: str, tokens: int, model: str, checkpoint: str) -> Task:
         model=f"builtin:{model}",
         objective="translation",
         batch_tokens=tokens,
-        snapshots=8 if tokens < 2000 else 6,  # as many as the private pairs fill
         grants=PUBLIC | {Knowledge.TYPE_COUNT},
         prior="builtin:gpt2-pretrained",
         checkpoint=checkpoint,
@@ -175,7 +173,6 @@ def unseen(task: Task, sentences: int, tokens: int) -> Task:
             "attacker knows text of another domain and the weights from before three steps."
         ),
         batch_size=sentences,
-        snapshots=8 if sentences * tokens < 3200 else 5,  # as many as the private text fills
         max_tokens=tokens,
         fit="join",
         public_corpus="builtin:wikitext",

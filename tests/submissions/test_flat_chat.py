@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from benchmark import registry
+from benchmark.clients import take_steps
 from benchmark.records import Status
 from benchmark.spec import Client, Observation, Public, Role, Update
 from submissions.attacks.flat_chat import FlatChat
@@ -175,7 +176,7 @@ def test_a_warm_up_is_gradient_descent_with_momentum(public: Public) -> None:
             optimizer.step()
         expected = {n: p.detach().clone() for n, p in public.model.named_parameters()}
         _restore(public, before)
-        client.warm_up([first, second], momentum=0.9)
+        take_steps(client, [first, second], momentum=0.9)
         for name, value in public.model.named_parameters():
             torch.testing.assert_close(value.detach(), expected[name])
     finally:

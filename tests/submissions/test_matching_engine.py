@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -28,19 +27,12 @@ from submissions.blocks.matching.samples import Points
 from submissions.blocks.matching.traced import TracedMatcher, UnknownLayer
 from tests.submissions.test_matching_models import LANGUAGE_MODELS, MODELS, make_public, observe
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 DISTANCES = (SquaredL2(), L2L1(0.01), L2L1(0.01, squared=False), Cosine())
 SENTENCES = ("word1 word2 word3 word4 word5", "word6 word7 word8", "word9 word1 word9 word2")
 OTHERS = ("word5 word7", "word11 word12 word13 word14", "word1 word20")
 CANDIDATES = 3
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tiny models lose more than they gain by several threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def problems(name: str, batch: int, optimise: bool = False) -> list[Problem]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,8 @@ from submissions.blocks.matching.discrete import OPERATORS, permutation, rearran
 from submissions.blocks.matching.problem import problems_of, sentence_lengths
 from tests.submissions.test_matching_models import RisingPrior, make_public, observe
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 QUICK: dict[str, Any] = {
     "initial_candidates": 12, "initial_permutations": 6, "discrete_candidates": 20,
     "discrete_every": 5, "steps": 14, "learning_rate": 0.05,
@@ -30,15 +32,6 @@ SENTENCES = (
     "word7 word8 word9",
     "word11 word12 word13 word14 word15",
 )
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tiny models lose more than they gain by several threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def sentences(observations: Sequence[Observation], attack: Any) -> list[list[list[int]]]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import pytest
 import torch
 from pytest_benchmark.fixture import BenchmarkFixture
 from torch import Tensor
@@ -24,14 +23,6 @@ from tests.submissions.test_matching_models import make_batch, make_tokenizer
 
 TOKENS, LIMIT = 60, 6.0
 WORDS = 30_522
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def seconds(run: Callable[[], object]) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -18,14 +17,6 @@ from tests.timing.test_matching import ratio
 WORDS = 200
 LONGEST = 6
 """Longer sentences would favour the cache even more, and take the plain way minutes."""
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def test_beam_search(benchmark: BenchmarkFixture) -> None:

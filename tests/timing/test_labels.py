@@ -21,7 +21,7 @@ from submissions.blocks.labels.separability import (
     separable_rows,
 )
 from tests.submissions.test_rlg import output_gradient, sizes
-from tests.timing.test_matching import one_thread, peak_memory, seconds  # noqa: F401
+from tests.timing.test_matching import peak_memory, seconds
 
 SAMPLED = 1
 """Tokens of each kind that are tried with an exact program."""

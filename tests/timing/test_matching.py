@@ -37,15 +37,6 @@ TOKENS = 14
 SHAPES = ((12, 768), (6, 384))
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Both sides on one core, so that a busy machine disturbs them alike."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module", params=SHAPES, ids=lambda shape: f"{shape[0]}x{shape[1]}")
 def observation(request: pytest.FixtureRequest) -> Observation:
     """One sentence of 14 tokens on a BERT of the given layers and width."""

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from benchmark.spec import Batch
+from benchmark.training import take
 
 LossFunction = Callable[[Batch, torch.Generator], Tensor]
 """Loss of a batch; the generator is for what the loss draws at random (which words to mask)."""
@@ -64,17 +65,6 @@ def fit(
         if step % 100 == 0 or step == schedule.steps - 1:
             spent = time.perf_counter() - began
             print(f"  step {step:5d}  loss {value.item():.3f}  {spent:.0f} s", flush=True)
-
-
-def take(data: Batch, rows: Tensor) -> Batch:
-    """Some rows of a batch, cut to the longest of them."""
-    mask = data.attention_mask[rows]
-    width = int(mask.sum(dim=1).max())
-    labels = data.labels[rows]
-    if labels.dim() == 2:
-        used = max(1, int((labels >= 0).sum(dim=1).max()))
-        labels = labels[:, :used]
-    return Batch(data.input_ids[rows, :width], mask[:, :width], labels)
 
 
 def _row_batches(data: Batch, schedule: Schedule, generator: torch.Generator) -> Iterator[Tensor]:

@@ -13,7 +13,7 @@ import torch
 from torch.nn import functional
 
 from benchmark.spec import Batch
-from tasks.models.training.loop import take
+from benchmark.training import take
 from tasks.models.training.masking import masked
 from tasks.objectives import IGNORED, OBJECTIVES
 
