@@ -34,6 +34,8 @@ ENTRY_POINTS = "leakboard.submissions"
 class ModelRoom(Protocol):
     """What `tasks.public` offers to both sides: the model, its roles, its objective, a prior."""
 
+    def warm_up(self) -> None: ...
+
     def open_model(
         self, directory: Path, objective: str, precision: str, device: torch.device
     ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]: ...

@@ -37,8 +37,14 @@ REPORT_SECONDS = 0.5
 
 
 def warm_up() -> None:
-    """Import, before any fork, what most jobs will import."""
-    registry.model_room()
+    """Do, before any fork, what most jobs would begin with.
+
+    On one thread: a pool of OpenMP threads does not survive the fork.
+    """
+    import torch
+
+    torch.set_num_threads(1)
+    registry.model_room().warm_up()
 
 
 def main(job: dict[str, Any], output: TextIO) -> int:
@@ -120,6 +126,7 @@ def recover_all(job: dict[str, Any], say: Say) -> None:
     """Prepare the attack once, then recover the snapshots, jointly where the attack can."""
     import torch
 
+    left = Countdown(job["time_limit"])
     device = _device(job)
     torch.manual_seed(job["seed"])
     attack = plugins.load(job["submission"], "attack")(**job["parameters"])
@@ -129,7 +136,6 @@ def recover_all(job: dict[str, Any], say: Say) -> None:
     with Stopwatch(device) as watch:
         attack.prepare(public)
     say(event="prepared", seconds=watch.seconds)
-    left = Countdown(job["time_limit"])
     answers = None
     if type(attack).recover_many is not Attack.recover_many:
         answers = _recover_jointly(attack, public, job, say, left)

@@ -136,6 +136,11 @@ class Row:
         ]
         return fmean(times) if times else None
 
+    @property
+    def joint(self) -> bool:
+        """Whether the seconds are shares of a joint run."""
+        return any(s.joint for s in self.record.snapshots)
+
 
 def load(results: Path) -> tuple[Row, ...]:
     """All rows below a results directory, in the order of their keys.

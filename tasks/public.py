@@ -6,15 +6,32 @@ Must not import `tasks.corpora`: inside the fence there is no such folder.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from benchmark.spec import Batch, Objective
-from tasks.models.loading import open_model, roles
+from tasks.models.loading import load_weights, open_model, open_tokenizer, roles
 from tasks.models.priors import open_prior, self_prior
 from tasks.objectives import OBJECTIVES
 
-__all__ = ["batch", "objective", "open_model", "open_prior", "roles", "self_prior"]
+__all__ = ["batch", "objective", "open_model", "open_prior", "roles", "self_prior", "warm_up"]
+
+COMMON = {
+    "gpt2-scratch": "causal-lm",
+    "bert-cola": "classification",
+    "marian-scratch": "translation",
+}
+"""Built-in models of the architectures that most jobs open."""
+
+
+def warm_up() -> None:
+    """Open the common kinds of model once: what transformers prepares for it outlives a fork."""
+    weights = Path(__file__).parent / "models" / "weights"
+    for name, kind in COMMON.items():
+        load_weights(weights / name, kind, torch.float32)
+        open_tokenizer(weights / name).tokenize("A word.")
 
 
 def objective(name: str) -> Objective:

@@ -11,13 +11,14 @@ The embedding gradients and the output layer are never looked at, so freezing th
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
-from benchmark.spec import Attack, Observation, Parameter, Recovery
+from benchmark.spec import Attack, Observation, Parameter, Recovery, Unsupported
 from submissions.blocks.dager.anatomy import NoAttention
 from submissions.blocks.dager.reader import Reader, Settings
 
 RESERVE = 10.0
-"""Seconds before the end of the cell at which a search returns what it has."""
+"""Seconds before the end of the cell at which a search returns what it has, a tenth at most."""
 
 
 class Dager(Attack):
@@ -51,10 +52,20 @@ class Dager(Attack):
         try:
             reader = Reader(observation.public, settings)
         except NoAttention as reason:
-            return Recovery(note=str(reason))
-        end = time.monotonic() + float(values["seconds"])
+            raise Unsupported(str(reason)) from reason
+        left = observation.seconds_left()
+        clock = Clock(min(float(values["seconds"]), left - min(RESERVE, left / 10)))
+        found = reader.read(observation, clock)
+        return replace(found, note=f"The time was up. {found.note}") if clock.rang else found
 
-        def out_of_time() -> bool:
-            return time.monotonic() > end or observation.seconds_left() < RESERVE
 
-        return reader.read(observation, out_of_time)
+class Clock:
+    """Tells a search when to end, and afterwards whether it had to."""
+
+    def __init__(self, seconds: float) -> None:
+        self.end = time.monotonic() + seconds
+        self.rang = False
+
+    def __call__(self) -> bool:
+        self.rang = self.rang or time.monotonic() > self.end
+        return self.rang

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from benchmark.spec import Attack, Observation, Parameter, Recovery, Unsupported
+from benchmark.spec import Attack, Knowledge, Observation, Parameter, Recovery, Unsupported
 from submissions.blocks.bag import NOISE_OVER, Bag, read_bag
 from submissions.blocks.film.beam import Penalties, Plan, beam_search, start_words
 from submissions.blocks.film.language import Language
@@ -30,7 +30,9 @@ class Film(Attack):
     objectives = frozenset({"causal-lm"})
     parameters = {
         "beams": Parameter(32, "Beams of a search.", low=1),
-        "groups": Parameter(8, "Groups that the beams are divided into.", low=1),
+        "groups": Parameter(
+            8, "Groups that the beams are divided into, all of one size: rounded up.", low=1
+        ),
         "diversity": Parameter(
             0.1, "Taken off for each beam of an earlier group that chose the same word.", low=0
         ),
@@ -55,7 +57,7 @@ class Film(Attack):
         ),
         "frequencies": Parameter(
             "unknown", "unknown, or oracle: each word as often as it occurs, told by the task.",
-            choices=("unknown", "oracle"),
+            choices=("unknown", "oracle"), needs=frozenset({Knowledge.FREQUENCIES}),
         ),
         "repetitions": Parameter(
             0, f"Beam searches; 0: one a sentence of the batch, at most {FOUND}.", low=0
@@ -103,7 +105,7 @@ class Film(Attack):
         if self.settings["fallback"] == "none":
             return Recovery(token_types=frozenset(), note=bag.note)
         if prior is None:
-            raise ValueError("fallback=prior needs a task that grants a prior")
+            raise Unsupported("fallback=prior needs a task that grants a prior")
         longest = max(observation.lengths or (observation.public.max_tokens,))
         sentences = prior.sample(observation.batch_size, longest, observation.seed)
         return Recovery(sentences, note=f"{bag.note} Sampled from the prior instead.")
@@ -115,7 +117,7 @@ class Film(Attack):
             start=language.start[-1],
             longest=self._longest(observation, language, bag),
             is_length=bool(bag.longest or observation.lengths) and self._is_single(observation),
-            beams=max(self._whole("beams"), self._whole("groups")),
+            beams=self._whole("beams"),
             groups=self._whole("groups"),
             penalties=Penalties(
                 ngram=self._whole("ngram"),
@@ -140,8 +142,7 @@ class Film(Attack):
     def _counts(self, observation: Observation, bag: Bag) -> torch.Tensor | None:
         if self.settings["frequencies"] == "unknown":
             return None
-        if observation.frequencies is None:
-            raise Unsupported("the task does not grant word frequencies, which the oracle needs")
+        assert observation.frequencies is not None  # granted, since they are needed
         counts = [observation.frequencies.get(word, 0) for word in bag.types.tolist()]
         return torch.tensor(counts, device=bag.types.device)
 

@@ -4,17 +4,25 @@ The sum of row t weights the logit gradients of token t by the sums of the hidde
 where t is a label of the batch, small where it only received softmax mass. A polynomial fitted on
 public text says how many tokens to name. Where input and output embeddings are one matrix, the
 row sums contain the input part too; so do those of the public text, and present tokens stand out
-all the more.
+all the more. Noise of a known scale is added to the public gradients before the
+polynomial is fitted; rows that pruning left empty are neither sorted nor named.
 """
 
 from __future__ import annotations
+
+import math
 
 from torch import Tensor
 
 from benchmark.spec import Attack, Knowledge, Observation, Parameter, Public, Recovery, Role
 from submissions.blocks.labels.gradient import candidates, output_gradient, row_sums
 from submissions.blocks.labels.mixture import Mixture, fit_mixture
-from submissions.blocks.labels.sizes import SizeRegressor, fit_regressor
+from submissions.blocks.labels.sizes import PublicBatches, SizeRegressor, public_batches
+
+STEP = 1.25
+"""Ratio of two noise levels that are worth a regressor each."""
+LEAST = 1e-2
+"""Least share, squared, of what can be told from noise."""
 
 
 class FlatChat(Attack):
@@ -51,13 +59,13 @@ class FlatChat(Attack):
     }
 
     def prepare(self, public: Public) -> None:
-        """Fit the number of types on gradients of public text."""
-        self.regressor: SizeRegressor | None = None
+        """Flatten gradients of public text, and fit the number of types on them."""
+        self.batches: PublicBatches | None = None
+        self.regressors: dict[float, SizeRegressor] = {}
         if self.settings["size"] == "predicted":
-            degree, batches, pool, tries = (
-                int(self.settings[name]) for name in ("degree", "batches", "pool", "tries")
-            )
-            self.regressor = fit_regressor(public, degree, batches, pool, tries)
+            batches, pool = int(self.settings["batches"]), int(self.settings["pool"])
+            self.batches = public_batches(public, batches, pool)
+            self._regressor(0.0)
 
     def recover(self, observation: Observation) -> Recovery:
         """Flatten, sort into two, name the highest ranks."""
@@ -65,25 +73,50 @@ class FlatChat(Attack):
         if gradient is None:
             return Recovery(token_types=frozenset(), note="The output layer was not shared.")
         kept = candidates(observation.public, len(gradient))
-        sums = row_sums(gradient)[kept]  # (C,)
-        if not bool(sums.any()):
+        sums = row_sums(gradient)  # (V,)
+        kept = kept[sums[kept] != 0]
+        if len(kept) < 2:
             return Recovery(
-                token_types=frozenset(), note="Every row of the output-layer gradient sums to zero."
+                token_types=frozenset(kept.tolist()),
+                note=f"{len(kept)} rows of the output-layer gradient hold anything.",
             )
+        sums = sums[kept]  # (C,)
         mixture = fit_mixture(sums, observation.seed, int(self.settings["tries"]))
-        count = self._count(observation, mixture, len(sums))
-        ranks = self._ranks(sums, mixture)
-        found = kept[ranks.topk(count).indices]
+        count = self._count(observation, mixture, sums, gradient)
+        found = kept[self._ranks(sums, mixture).topk(count).indices]
         return Recovery(token_types=frozenset(found.tolist()), note=_note(mixture))
 
-    def _count(self, observation: Observation, mixture: Mixture, most: int) -> int:
-        if self.regressor is not None:
-            return self.regressor.predict(mixture.weight, most)
-        assert observation.type_count is not None  # granted, since it is needed
-        return observation.type_count
+    def _count(
+        self, observation: Observation, mixture: Mixture, sums: Tensor, gradient: Tensor
+    ) -> int:
+        """How many of the rows are named, at most all."""
+        if self.batches is None:
+            assert observation.type_count is not None  # granted, since it is needed
+            return min(observation.type_count, len(sums))
+        share = len(sums) / self.batches.sums.shape[1]  # of the vocabulary has rows
+        regressor = self._regressor(_noise_ratio(gradient, observation.update.noise_scale))
+        return regressor.predict(mixture.weight * share, len(sums))
+
+    def _regressor(self, noise: float) -> SizeRegressor:
+        """Fitted for this level of noise, or one that is nearly the same."""
+        assert self.batches is not None
+        level = STEP ** round(math.log(noise, STEP)) if noise else 0.0
+        if level not in self.regressors:
+            degree, tries = int(self.settings["degree"]), int(self.settings["tries"])
+            self.regressors[level] = self.batches.fit(degree, tries, level)
+        return self.regressors[level]
 
     def _ranks(self, sums: Tensor, mixture: Mixture) -> Tensor:
         return mixture.rank(sums) if self.settings["ranking"] == "gmm" else sums.abs()
+
+
+def _noise_ratio(gradient: Tensor, noise_scale: float | None) -> float:
+    """Length of the noise in the row sums, as a multiple of the length of what it hides."""
+    if not noise_scale:
+        return 0.0
+    noise = len(gradient) * gradient.shape[1] * noise_scale**2
+    total = float(gradient.sum(dim=1).square().sum())
+    return math.sqrt(noise / max(total - noise, LEAST * noise))
 
 
 def _note(mixture: Mixture) -> str:

@@ -21,13 +21,16 @@ ROUNDING = 1e-11
 
 def present_rows(gradient: Tensor, at_most: int) -> Tensor:
     """Numbers of the rows that stand out of a tied gradient (V, D), at most so many."""
-    rows = gradient.double()
+    filled = gradient.any(dim=1).nonzero().flatten()
+    if not len(filled):
+        return filled
+    rows = gradient[filled].double()
     outside = outside_the_bulk(rows, at_most)
-    return stand_out(rows.norm(dim=1) if outside is None else outside, at_most)
+    return filled[stand_out(rows.norm(dim=1) if outside is None else outside, at_most)]
 
 
 def outside_the_bulk(rows: Tensor, at_most: int) -> Tensor | None:
-    """Share of each row that lies outside the span of the many small rows, (V,).
+    """Share of each row, none of them zero, that lies outside the span of the many small rows, (V,).
 
     A share, since the rows of absent tokens differ in size by orders of magnitude, and rounding
     grows with size. None where that span fills the whole space: then nothing sticks out of it.
@@ -35,13 +38,13 @@ def outside_the_bulk(rows: Tensor, at_most: int) -> Tensor | None:
     order = rows.norm(dim=1).argsort(descending=True)
     bulk = rows[order[min(4 * at_most, len(order) // 2) :]]  # present tokens are among the largest
     sizes = bulk.norm(dim=1, keepdim=True)
-    bulk = bulk[(sizes > 0).flatten()] / sizes[sizes > 0][:, None]  # (N, D), every row counts alike
+    bulk = bulk / sizes  # (N, D), every row counts alike
     values, directions = torch.linalg.eigh(bulk.T @ bulk)
     span = directions[:, values > ROUNDING * values.max()]  # (D, R)
     if span.shape[1] >= rows.shape[1]:
         return None
     rest = rows - (rows @ span) @ span.T
-    share: Tensor = rest.norm(dim=1) / rows.norm(dim=1).clamp_min(torch.finfo(rows.dtype).tiny)
+    share: Tensor = rest.norm(dim=1) / rows.norm(dim=1)
     return share
 
 

@@ -39,8 +39,12 @@ TWO_EPOCHS = Training(1920, 2, 16, 5e-4, test_rows=850)
 TRANSLATING = Training(960, 2, 32, 1e-3, early_stopping=True, test_rows=200)
 """FLAT-CHAT: batches of 32 sentences, Adam."""
 PRICED = (
-    *(Pairing("wikitext-pretrained", defense=d) for d in ("none", "freeze_embeddings", "prune")),
-    Pairing("wikitext-pretrained", defense="dpsgd"),
+    *(Pairing("wikitext-pretrained", defense=d) for d in ("none", "prune", "mask", "dpsgd")),
+    *(
+        Pairing("wikitext-pretrained", defense=f"freeze_{w}")
+        for w in ("embeddings", "output", "both")
+    ),
+    Pairing("wikitext-pretrained", defense="gaussian_noise"),
     *(Pairing("wikitext-scratch", defense=d) for d in ("none", "freeze_embeddings")),
     *(Pairing("cola", defense=d) for d in ("none", "gaussian_noise")),
     *(Pairing("iwslt-finetuned", defense=d) for d in ("none", "freeze_output")),
@@ -304,17 +308,19 @@ PLAN = (
     *pairings(("*-[0-9]*x[0-9]*",), ("flat_chat",)),
     *pairings(EXACT, ("dager",)),
     *pairings(("cola",), ("prior_only", "bag_of_words", "dager"), DEFENSES),
-    *pairings(("cola",), ("lamp_cos_quick",), ("gaussian_noise",)),
+    *pairings(("cola",), ("lamp_cos_quick",), ("prune", "gaussian_noise", "dpsgd")),
     *pairings(
         ("wikitext-pretrained",),
         ("prior_only", "bag_of_words", "film_beam_only", "dager"),
         DEFENSES,
     ),
     *pairings(("iwslt-finetuned",), ("bag_of_words",), DEFENSES),
-    *pairings(("iwslt-finetuned",), ("flat_chat",), ("prune", "dpsgd", "freeze_embeddings")),
+    *pairings(("iwslt-finetuned",), ("flat_chat",), DEFENSES),
+    *pairings(("wikitext-tied",), ("flat_chat", "rlg")),
+    *pairings(("cola-fedavg",), ("lamp_cos_quick", "lamp_l2l1_quick")),
 )
 """Floors everywhere; each family of attacks where its paper has it; defenses on one task of each
-objective, against every attack that reads it."""
+objective, against the attacks that may be the strongest there."""
 
 SUITE = Suite(
     name="mini",

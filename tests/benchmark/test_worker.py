@@ -103,6 +103,27 @@ def test_one_failed_snapshot_is_kept_and_counted(run_cells: RunCells) -> None:
     assert [r.status for r in record.snapshots].count(Status.OK) == 7
 
 
+def test_a_joint_run_is_recorded_as_such_and_undone_by_one_bad_snapshot(
+    run_cells: RunCells,
+) -> None:
+    record = only(run_cells("together"))
+    assert all(r.joint and r.sentences == [[6]] for r in record.snapshots)
+    assert len({r.seconds for r in record.snapshots}) == 1
+    record = only(run_cells("together[unreadable=2]"))
+    assert record.reason == "1 of 8 snapshots failed: ValueError: unreadable"
+    good = [r for r in record.snapshots if r.status is Status.OK]
+    assert len(good) == 7
+    assert not any(r.joint for r in good)
+    assert all(r.sentences == [[5]] for r in good)
+
+
+def test_what_is_left_of_the_time_counts_from_the_start(run_cells: RunCells) -> None:
+    """Preparing takes of the limit, so an attack that heeds its budget is not ended by force."""
+    record = only(run_cells("heedful", time_limit=6.0))
+    assert record.status is Status.OK, record.reason
+    assert all(float(r.note) < 6.0 * 0.95 - 1.0 - 2.0 for r in record.snapshots)
+
+
 def test_timing_and_memory_are_real_numbers(run_cells: RunCells) -> None:
     record = only(run_cells("prior_only"))
     assert record.status is Status.OK, record.reason

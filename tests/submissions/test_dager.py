@@ -32,10 +32,30 @@ def test_frozen_embeddings_change_nothing(run_cells: RunCells) -> None:
     assert means(frozen)["exact_match"] == 1.0
 
 
-def test_a_model_without_attention_is_answered_with_the_reason(run_cells: RunCells) -> None:
+def test_a_model_without_attention_is_not_supported(run_cells: RunCells) -> None:
     record = run_cells("dager", task="mini/sst2-fl")[0]
+    assert record.status is Status.UNSUPPORTED
+    assert "no attention" in record.reason
+
+
+@pytest.mark.parametrize("task", ["mini/cola-b4", "mini/wikitext-b16"])
+def test_a_search_that_is_cut_short_says_so_and_gives_what_it_has(
+    run_cells: RunCells, task: str
+) -> None:
+    record = run_cells("dager[seconds=0.1]", task=task)[0]
     assert record.status is Status.OK
-    assert all(not s.sentences and "no attention" in s.note for s in record.snapshots)
+    cut = [s for s in record.snapshots if s.note.startswith("The time was up.")]
+    assert cut
+    assert all(s.token_types for s in cut)
+
+
+@pytest.mark.parametrize("defense", ["prune", "mask", "gaussian_noise", "dpsgd", "freeze_both"])
+@pytest.mark.parametrize("task", ["mini/cola", "mini/wikitext-pretrained"])
+def test_every_defense_gets_an_answer(run_cells: RunCells, task: str, defense: str) -> None:
+    record = run_cells("dager[rounds=1]", task=task, defense=defense)[0]
+    assert record.status is Status.OK, record.reason
+    if defense == "freeze_both":
+        assert means(record)["exact_match"] == 1.0
 
 
 def test_more_tokens_than_dimensions_are_said_to_be_so(run_cells: RunCells) -> None:

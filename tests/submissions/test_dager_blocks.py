@@ -11,6 +11,8 @@ from torch import Tensor
 from transformers import (
     BertConfig,
     BertForSequenceClassification,
+    DistilBertConfig,
+    DistilBertForSequenceClassification,
     LlamaConfig,
     LlamaForCausalLM,
     MPNetConfig,
@@ -45,6 +47,12 @@ def make_model(kind: str) -> Any:
             model = MPNetForSequenceClassification(config).eval()
             model.mpnet.embeddings.padding_idx = -1  # the tests' tokenizer pads with another id
             return model
+        case "distilbert":
+            config = DistilBertConfig(
+                vocab_size=len(VOCABULARY), dim=64, n_layers=3, n_heads=4, hidden_dim=128,
+                attn_implementation="eager", initializer_range=0.1,
+            )  # fmt: skip
+            return DistilBertForSequenceClassification(config).eval()
         case _:
             config = LlamaConfig(**SMALL, num_key_value_heads=2, initializer_range=0.1)
             return LlamaForCausalLM(config).eval()
@@ -67,7 +75,7 @@ def observe(kind: str, sentences: list[list[int]]) -> tuple[Observation, Tensor]
     return Observation(public, update, len(texts), seed=0), batch.input_ids
 
 
-@pytest.mark.parametrize("kind", ["bert", "mpnet", "llama"])
+@pytest.mark.parametrize("kind", ["bert", "distilbert", "mpnet", "llama"])
 def test_two_sentences_without_any_knowledge(kind: str) -> None:
     observation, ids = observe(kind, [[3, 14, 15, 9, 2, 6], [5, 35, 8, 14]])
     hidden = observation.public.forbidden_ids
@@ -83,6 +91,40 @@ def test_without_attention_gradients_there_is_nothing_to_read() -> None:
     answer = Dager().recover(replace(observation, update=Update(kept)))
     assert not answer.sentences
     assert "no gradient of the first attention" in answer.note
+
+
+@pytest.mark.parametrize("kind", ["bert", "llama"])
+def test_an_update_of_zeros_says_nothing(kind: str) -> None:
+    observation, _ = observe(kind, [[3, 14, 15]])
+    empty = {n: torch.zeros_like(t) for n, t in observation.update.tensors.items()}
+    answer = Dager().recover(replace(observation, update=Update(empty)))
+    assert not answer.sentences
+    assert "no gradient of the first attention" in answer.note
+
+
+@pytest.mark.parametrize("kind", ["bert", "llama"])
+def test_one_word_is_read(kind: str) -> None:
+    observation, ids = observe(kind, [[7]])
+    truth = [i for i in ids[0].tolist() if i not in observation.public.forbidden_ids]
+    assert [list(s) for s in Dager(seconds=10.0).recover(observation).sentences] == [truth]
+
+
+@pytest.mark.parametrize("kind", ["bert", "llama"])
+def test_the_difference_after_local_steps_is_read(kind: str) -> None:
+    words = [[3, 14, 15, 9, 2, 6], [5, 35, 8], [11, 7, 20, 2]]
+    observation, ids = observe(kind, words)
+    public = observation.public
+    client = Client(
+        public.model, public.objective, public.roles, torch.Generator(), local_steps=3,
+        learning_rate=1e-4,
+    )  # fmt: skip
+    texts = [" ".join(f"word{i}" for i in each) for each in words]
+    batch = public.objective.encode(public.tokenizer, texts, [0, 1, 0], None, 40)
+    update = client.update(batch, [name for name, _ in public.model.named_parameters()])
+    assert update.kind == "difference"
+    found = Dager(seconds=20.0).recover(replace(observation, update=update)).sentences
+    truth = {tuple(i for i in row if i not in public.forbidden_ids) for row in ids.tolist()}
+    assert {tuple(sentence) for sentence in found} == truth
 
 
 def test_an_update_with_a_hole_in_it_is_named() -> None:

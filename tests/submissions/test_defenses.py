@@ -135,6 +135,26 @@ def test_gradients_of_samples_agree_with_a_loop_over_them(task: str) -> None:
     assert torch.equal(made.gradient(batch)[names(made)[0]], made.gradient(batch)[names(made)[0]])
 
 
+class Turned(torch.nn.Module):
+    """A layer that sees the whole batch as one sample."""
+
+    def __init__(self, layer: torch.nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.layer(hidden[None])[0]
+        return found
+
+
+def test_a_layer_that_mixes_samples_is_not_supported() -> None:
+    made, batch = client("mini/cola")
+    made.model.classifier = Turned(made.model.classifier)  # type: ignore[assignment]
+    reason = r"Opacus cannot tell the samples' gradients of classifier.layer.weight apart"
+    with pytest.raises(Unsupported, match=reason):
+        DPSGD().client_update(made, batch)
+
+
 def test_without_noise_and_bound_it_is_the_plain_gradient() -> None:
     made, batch = client("mini/cola")
     private = DPSGD(noise_multiplier=0.0, clip=1e6).client_update(made, batch)

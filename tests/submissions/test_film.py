@@ -118,12 +118,14 @@ def test_pruning_leaves_the_rows_that_are_not_zero(observation: Observation) -> 
     assert found
 
 
-def test_a_tied_matrix_under_noise_gives_no_more_than_fits(public: Public) -> None:
+def test_a_tied_matrix_under_noise_gives_no_more_than_fits() -> None:
     tied = observe(make_public("gpt2-tied"))
     gradient = tied.gradient(Role.WORD_EMBEDDING)
     assert gradient is not None
     truth = set(read_bag(tied).types.tolist())
-    noisy = altered(tied, gradient, noise_scale=float(gradient.abs().max()) / 30)
+    scale = float(gradient.abs().max()) / 30
+    noise = torch.randn(gradient.shape, generator=torch.Generator().manual_seed(0)) * scale
+    noisy = altered(tied, gradient + noise, noise_scale=scale)
     found = set(read_bag(noisy).types.tolist())
     assert found & truth
     assert len(found) <= 40
@@ -136,6 +138,18 @@ def test_a_broken_update_is_refused_in_a_sentence(observation: Observation) -> N
         Film().recover(altered(observation, gradient * float("nan")))
     answer = Film().recover(altered(observation, gradient * 0))
     assert "empty" in answer.note
+
+
+def test_an_empty_or_pruned_tied_matrix_names_no_row_that_holds_nothing() -> None:
+    tied = observe(make_public("gpt2-tied"))
+    gradient = tied.gradient(Role.WORD_EMBEDDING)
+    assert gradient is not None
+    assert len(read_bag(altered(tied, gradient * 0))) == 0
+    least = gradient.abs().flatten().topk(30).values[-1]
+    pruned = gradient * (gradient.abs() >= least)
+    found = set(read_bag(altered(tied, pruned)).types.tolist())
+    assert found
+    assert found <= set(pruned.any(dim=1).nonzero().flatten().tolist())
 
 
 # --------------------------------------------------------------------------------- beam search

@@ -35,6 +35,10 @@ def public_of(task_name: str) -> Public:
     )  # fmt: skip
 
 
+def seeded() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
 def observed(public: Public, gradient: torch.Tensor | None) -> Observation:
     tensors = {} if gradient is None else {public.roles.names[Role.OUTPUT]: gradient}
     return Observation(public, Update(tensors), batch_size=1, seed=1, type_count=3)
@@ -112,12 +116,41 @@ def test_bad_gradients_get_a_reason(public: Public) -> None:
     shape = public.model.get_parameter(public.roles.names[Role.OUTPUT]).shape
     empty = attack.recover(observed(public, torch.zeros(shape)))
     assert empty.token_types == frozenset()
-    assert empty.note == "Every row of the output-layer gradient sums to zero."
+    assert empty.note == "0 rows of the output-layer gradient hold anything."
     frozen = attack.recover(observed(public, None))
     assert frozen.token_types == frozenset()
     assert frozen.note == "The output layer was not shared."
     with pytest.raises(ValueError, match=r"shape \(7, 96\), but the layer has \(2000, 96\)"):
         attack.recover(observed(public, torch.ones(7, 96)))
+
+
+def test_noise_and_pruning_are_taken_into_account(public: Public) -> None:
+    """Noise of a known scale does not pass for tokens, and empty rows are never named."""
+    attack = FlatChat(batches=2)
+    attack.prepare(public)
+    texts, sources = public.text[:8], public.sources[:8]
+    batch = public.objective.encode(public.tokenizer, texts, None, sources, 30)
+    client = Client(public.model, public.objective, public.roles, torch.Generator())
+    output = public.roles.names[Role.OUTPUT]
+    gradient = client.gradient(batch, [output])[output]
+    scale = 2 * float(gradient.norm()) / gradient.numel() ** 0.5
+    noisy = observed(public, gradient + scale * torch.randn(gradient.shape, generator=seeded()))
+    blind = attack.recover(noisy).token_types
+    told = dataclasses.replace(noisy, update=dataclasses.replace(noisy.update, noise_scale=scale))
+    aware = attack.recover(told).token_types
+    assert blind is not None and aware is not None
+    assert 0 < len(aware) < len(blind)
+
+    pruned = torch.where(
+        gradient.abs() >= gradient.abs().flatten().topk(200).values[-1], gradient, 0
+    )
+    named = attack.recover(observed(public, pruned)).token_types
+    assert named is not None
+    assert named <= set(pruned.any(dim=1).nonzero().flatten().tolist())
+    single = attack.recover(
+        observed(public, torch.zeros_like(gradient).index_fill(0, torch.tensor([99]), 1.0))
+    )
+    assert single.token_types == {99}
 
 
 def test_translation_from_scratch(run_cells: RunCells) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.spec import Observation, Role, Update
+from benchmark.spec import Observation, Role, Unsupported, Update
 from submissions.attacks.dlg import DLG
 from submissions.attacks.lamp_cos import LampCos
 from submissions.attacks.lamp_l2l1 import LampL2L1
@@ -181,6 +182,14 @@ def test_a_short_budget_returns_the_best_state_so_far() -> None:
     assert "of 10000 steps" in recovery.note
 
 
+def test_a_short_budget_does_not_go_into_the_start() -> None:
+    """Half of the time at most, however many starts there are to choose from."""
+    end = time.monotonic() + 4.0
+    observation = replace(snapshots()[0], seconds_left=lambda: end - time.monotonic())
+    attack = LampCos(initial_candidates=10**9, steps=10**6, discrete_candidates=5)
+    assert attack.recover(observation).sentences
+
+
 # --------------------------------------------------------------------- what is not known or wrong
 
 
@@ -247,7 +256,7 @@ def test_classifiers_that_see_padding_are_matched_at_equal_length() -> None:
     observations = [observe(public, text) for text in texts]
     together = sentences(observations, LampCos(**QUICK))
     assert together == [sentences([o], LampCos(**QUICK))[0] for o in observations]
-    with pytest.raises(ValueError, match="reads its answer at the last place"):
+    with pytest.raises(Unsupported, match="reads its answer at the last place"):
         LampCos(**QUICK).recover(observe(public, *SENTENCES))
 
 

@@ -55,6 +55,16 @@ def test_the_fast_search_agrees_with_the_exact_programs(
     assert set(np.flatnonzero(found.separable)) <= labels
 
 
+@pytest.mark.parametrize("count", [1, 2, 12, 13])
+def test_few_rows_are_enough(count: int) -> None:
+    """As pruning may leave them."""
+    gradient, _ = output_gradient(150, 16, 8, 10)
+    rows = coordinates(gradient[:count])
+    found = separable_rows(rows, sizes(gradient[:count]))
+    exact = [separable_exactly(rows, number) for number in range(count)] if count > 1 else [True]
+    assert found.separable.tolist() == exact
+
+
 def test_few_small_problems_are_solved() -> None:
     gradient, labels = output_gradient(2000, 64, 30, 40)
     found = separable_rows(coordinates(gradient), sizes(gradient))

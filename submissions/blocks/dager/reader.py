@@ -67,13 +67,25 @@ class Reader:
         return self._answer(found, fitting, span, observation)
 
     def _span(self, site: Site, update: Update) -> Span | None:
-        drift = 0.0
-        if update.kind == "difference":  # inputs moved as the weights did, from step to step
-            weights = dict(self.public.model.named_parameters())
-            moved = sum(float(t.double().square().sum()) for t in update.tensors.values())
-            before = sum(float(weights[n].double().square().sum()) for n in update.tensors)
-            drift = (moved / before) ** 0.5
+        drift = self._drift(site, update) if update.kind == "difference" else 0.0
         return span_of(site, update.tensors, update.noise_scale, drift)
+
+    def _drift(self, site: Site, update: Update) -> float:
+        """How far, relatively, inputs of a site moved from step to step, with the weights before it.
+
+        Every matrix on the way adds its own movement, embeddings that of the row that moved most.
+        """
+        embeddings, total = set(self.public.roles.names.values()), 0.0
+        for name, weight in self.public.model.named_parameters():
+            if name in site.weights:
+                break
+            if name in update.tensors and weight.dim() > 1:
+                moved, before = update.tensors[name].double(), weight.detach().double()
+                if name not in embeddings:
+                    moved, before = moved.flatten(), before.flatten()
+                shares = moved.norm(dim=-1) / before.norm(dim=-1).clamp_min(1e-30)
+                total += float(shares.max())
+        return total
 
     def _checks(self, observation: Observation) -> list[tuple[Site, Span]]:
         update = observation.update

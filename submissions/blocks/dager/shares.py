@@ -43,7 +43,7 @@ def shares_of(site: Site, tensors: Mapping[str, Tensor], span: Span, inputs: Ten
     for _ in range(ROUNDS):
         terms = sizes[:, None] * (known @ _solve(known, sizes, short.T))  # (K, R)
         sizes = terms.norm(dim=1)
-        sizes = (sizes / sizes.max()).clamp_min(FAINTEST)
+        sizes = (sizes / sizes.max().clamp_min(1e-300)).clamp_min(FAINTEST)
     last = wanted[-len(parts[-1]) :] * rows[-len(parts[-1]) :]  # the value projection's
     terms = known @ _solve(known, sizes, last.T)
     return Shares(sizes, torch.nn.functional.normalize(terms, dim=1))

@@ -7,6 +7,7 @@ before.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -129,7 +130,7 @@ def _select(options: Tensor, group: Tensor, plan: Plan) -> tuple[Tensor, Tensor,
 
     Diversity decides who is chosen but does not stay in the score (Vijayakumar et al., 2016).
     """
-    size = plan.beams // plan.groups
+    size = math.ceil(plan.beams / plan.groups)
     taken = torch.zeros(options.shape[1], device=options.device)
     first = options.shape[0] == 1  # all groups start from the one empty beam
     kept = []
@@ -169,8 +170,9 @@ def _penalty(places: Tensor, history: Sequence[Tensor], plan: Plan) -> Tensor:
         seen = places.unfold(1, n, 1)  # (K, windows, n)
         matches = (seen[..., :-1] == last[:, None]).all(dim=2)
         cost.scatter_reduce_(1, seen[..., -1], settings.repeated * matches, "amax")
-    if settings.found and len(history):
-        seen = torch.cat([each.unfold(0, n, 1) for each in history if len(each) >= n])
+    before = [each.unfold(0, n, 1) for each in history if len(each) >= n]
+    if settings.found and before:
+        seen = torch.cat(before)
         matches = (seen[None, :, :-1] == last[:, None]).all(dim=2)  # (K, windows)
         again = torch.zeros_like(cost)
         nexts = seen[:, -1].expand(len(places), -1)

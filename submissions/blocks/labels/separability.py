@@ -110,7 +110,8 @@ def beyond_cone(rows: Rows, number: int) -> Rows:
     while left > _NOTHING:
         gains = rows @ rest  # (V,)
         gains[number] = gains[used] = -np.inf
-        best = np.argpartition(-gains, entering)[:entering]
+        most = min(entering, len(rows))
+        best = np.argpartition(-gains, most - 1)[:most]
         best = best[gains[best] > ZERO * left**0.5 * 1e-3]
         if not len(best):
             break

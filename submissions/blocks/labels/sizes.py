@@ -59,20 +59,38 @@ class SizeRegressor:
         return min(max(round(value), 1), most)
 
 
-def fit_regressor(
-    public: Public, degree: int, batches: int, pool: int, tries: int
-) -> SizeRegressor:
-    """Fit on so many batches of each of the paper's shapes, made of a pool of public samples.
+@dataclass(frozen=True)
+class PublicBatches:
+    """Row sums of public batches, of length 1, and how many types each batch has."""
 
-    Least squares of the relative errors: a few large batches must not spoil the many small ones.
-    """
-    weights, counts = [], []
-    for number, group in enumerate(_batches(public, batches, pool)):
-        sums = torch.stack([sample.sums for sample in group]).mean(dim=0)
-        weights.append(fit_mixture(sums / sums.norm(), public.seed + number, tries).weight)
+    sums: Tensor  # (N, C)
+    counts: NDArray[Any]  # (N,)
+    seed: int
+
+    def fit(self, degree: int, tries: int, noise: float = 0.0) -> SizeRegressor:
+        """A regressor for updates whose noise is so many times as long as what it hides.
+
+        Least squares of the relative errors: a few large batches must not spoil the many small.
+        """
+        sums = self.sums
+        if noise:
+            generator = torch.Generator().manual_seed(self.seed)
+            drawn = torch.randn(sums.shape, generator=generator).to(sums)
+            sums = sums + drawn * (noise / sums.shape[1] ** 0.5)
+            sums = sums / sums.norm(dim=1, keepdim=True)
+        weights = [fit_mixture(own, self.seed + n, tries).weight for n, own in enumerate(sums)]
+        coefficients = np.polyfit(weights, self.counts, degree, w=1 / self.counts)
+        return SizeRegressor(coefficients, min(weights), max(weights))
+
+
+def public_batches(public: Public, batches: int, pool: int) -> PublicBatches:
+    """So many batches of each of the paper's shapes, made of a pool of public samples."""
+    sums, counts = [], []
+    for group in _batches(public, batches, pool):
+        total = torch.stack([sample.sums for sample in group]).mean(dim=0)
+        sums.append(total / total.norm())
         counts.append(len(frozenset().union(*(sample.types for sample in group))))
-    coefficients = np.polyfit(weights, counts, degree, w=1 / np.array(counts))
-    return SizeRegressor(coefficients, min(weights), max(weights))
+    return PublicBatches(torch.stack(sums), np.array(counts), public.seed)
 
 
 def _batches(public: Public, batches: int, pool: int) -> Iterator[list[Sample]]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import torch
 
-from benchmark.spec import Attack, Observation, Recovery
+from benchmark.spec import Attack, Observation, Recovery, Unsupported
 from submissions.blocks.matching.build import build_matcher, padding_shows, samples_of
 from submissions.blocks.matching.distances import Distance
 from submissions.blocks.matching.matcher import Matcher
@@ -139,7 +139,7 @@ class MatchingAttack(Attack):
 def _kind(problem: Problem, equal_lengths: bool) -> tuple[object, ...]:
     """Problems of one kind can be searched side by side."""
     if equal_lengths and len(set(problem.lengths)) > 1:
-        raise ValueError(
+        raise Unsupported(
             "this classifier reads its answer at the last place, so a batch of sentences of "
             "different lengths cannot be matched through their embeddings"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from itertools import chain
 
@@ -37,8 +38,10 @@ class Fluency:
 
 
 def rearrange(search: Search, count: int, fluency: Fluency) -> None:
-    """Lines 7 to 18 of Algorithm 1, for each sentence of the batch in turn."""
+    """Lines 7 to 18 of Algorithm 1, for each sentence of the batch in turn, as time allows."""
     for sentence in range(search.layout.mask.shape[1]):
+        if time.monotonic() > search.deadline:
+            return
         orders = [
             rearrangements(len(places[sentence]), count, generator)
             for places, generator in zip(search.places, search.generators, strict=True)

@@ -60,7 +60,8 @@ class Search:
         self.descent = descent
         self.length_weight = length_weight
         self.budget = budget
-        self.deadline = time.monotonic() + share * self.seconds_left()
+        now, left = time.monotonic(), share * self.seconds_left()
+        self.halfway, self.deadline = now + left / 2, now + left
         self.vocabulary = matcher.samples.vocabulary
         self.mean_norm = self.vocabulary.table.norm(dim=1).mean()
         self.generators = [torch.Generator().manual_seed(problem.seed) for problem in problems]

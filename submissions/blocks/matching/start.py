@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import torch
@@ -53,11 +54,16 @@ def permuted(search: Search, embeddings: Tensor) -> Tensor:
 
 
 def best_of(search: Search, count: int, propose: Callable[[], Tensor]) -> Tensor:
-    """The proposal whose gradient is nearest to the target, for each problem, (P, B, T, D)."""
+    """The proposal whose gradient is nearest to the target, for each problem, (P, B, T, D).
+
+    Fewer are tried where that would take more than half of the time.
+    """
     best = propose()
     losses = search.matcher.losses(search.points(best[:, None]), differentiable=False)[:, 0]
     size = search.matcher.candidates_at_once(search.budget)
     for first in range(1, count, size):
+        if time.monotonic() > search.halfway:
+            break
         several = torch.stack([propose() for _ in range(first, min(count, first + size))], dim=1)
         found = search.matcher.losses(search.points(several), differentiable=False)  # (P, K)
         smallest, which = found.min(dim=1)
