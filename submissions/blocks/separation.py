@@ -30,7 +30,7 @@ def present_rows(gradient: Tensor, at_most: int) -> Tensor:
 
 
 def outside_the_bulk(rows: Tensor, at_most: int) -> Tensor | None:
-    """Share of each row, none of them zero, that lies outside the span of the many small rows, (V,).
+    """Share of each row, none of them zero, outside the span of the many small rows, (V,).
 
     A share, since the rows of absent tokens differ in size by orders of magnitude, and rounding
     grows with size. None where that span fills the whole space: then nothing sticks out of it.

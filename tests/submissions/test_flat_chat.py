@@ -138,7 +138,8 @@ def test_noise_and_pruning_are_taken_into_account(public: Public) -> None:
     blind = attack.recover(noisy).token_types
     told = dataclasses.replace(noisy, update=dataclasses.replace(noisy.update, noise_scale=scale))
     aware = attack.recover(told).token_types
-    assert blind is not None and aware is not None
+    assert blind is not None
+    assert aware is not None
     assert 0 < len(aware) < len(blind)
 
     pruned = torch.where(

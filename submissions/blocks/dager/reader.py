@@ -71,7 +71,7 @@ class Reader:
         return span_of(site, update.tensors, update.noise_scale, drift)
 
     def _drift(self, site: Site, update: Update) -> float:
-        """How far, relatively, inputs of a site moved from step to step, with the weights before it.
+        """How far, relatively, inputs of a site moved between steps, with the weights before it.
 
         Every matrix on the way adds its own movement, embeddings that of the row that moved most.
         """
