@@ -47,6 +47,10 @@ class Film(Attack):
         "found_penalty": Parameter(
             2.0, "The same for an n-gram of a sentence that was found before (a guess).", low=0
         ),
+        "uneven_penalty": Parameter(
+            4.0, "Not in the paper: in a batch of one, for a word used again or left out.",
+            low=0,
+        ),
         "starts": Parameter(
             "capital", "Words that may begin a sentence: with a capital letter, or any.",
             choices=("capital", "any"),
@@ -124,6 +128,9 @@ class Film(Attack):
                 repeated=float(self.settings["ngram_penalty"]),
                 found=float(self.settings["found_penalty"]),
                 diversity=float(self.settings["diversity"]),
+                uneven=float(self.settings["uneven_penalty"])
+                if self._is_single(observation)
+                else 0,
             ),
             length_power=float(self.settings["length_power"]),
             counts=self._counts(observation, bag),

@@ -182,6 +182,17 @@ def test_beams_obey_the_rules(observation: Observation) -> None:
         assert len(set(sentence)) == len(sentence)
 
 
+def test_a_lone_sentence_uses_its_words_evenly() -> None:
+    """Leaving out words and using others again both cost, so the best sentence does less of it."""
+    observation = observe(make_public("gpt2-pretrained"))
+    plan = make_plan(observation, longest=24)
+    even = replace(plan, penalties=replace(plan.penalties, uneven=6.0))
+    careless, careful = (search(observation, each) for each in (plan, even))
+    left_out = [set(plan.words.tolist()) - set(found) for found in (careless, careful)]
+    assert len(left_out[1]) < len(left_out[0])
+    assert len(careful) - len(set(careful)) <= len(careless) - len(set(careless)) + 1
+
+
 def test_what_was_found_is_avoided(public: Public) -> None:
     batch = observe(public, MORE)
     plan = make_plan(batch, longest=30)

@@ -33,6 +33,8 @@ class Penalties:
     """For an n-gram of a sentence that was found before."""
     diversity: float
     """For each beam of an earlier group that chose the same word in this step."""
+    uneven: float = 0.0
+    """For a word that the beam has had before, and for a word of the bag that is left out."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,9 @@ def beam_search(
     for length in range(plan.longest + 1):
         chosen, end = model.step(parents, beams.ids(plan.words, plan.start))
         if length:
-            totals = (beams.scores + end) / (length + 1) ** plan.length_power
+            left_out = len(plan.words) - _uses(beams.places, plan).count_nonzero(dim=1)
+            totals = beams.scores + end - plan.penalties.uneven * left_out
+            totals = totals / (length + 1) ** plan.length_power
             rows = plan.words[beams.places[:, 1:]].tolist()
             ended += zip(totals.tolist(), rows, strict=True)
         if length == plan.longest or is_over():
@@ -154,15 +158,19 @@ def _allowed(places: Tensor, plan: Plan) -> Tensor:
         return plan.starts.expand(len(places), -1)
     if plan.counts is None:
         return plan.starts.new_ones(len(places), len(plan.words))
-    used = torch.zeros(len(places), len(plan.words), device=places.device)
-    used.scatter_add_(1, places[:, 1:], torch.ones_like(places[:, 1:], dtype=used.dtype))
-    return used < plan.counts
+    return _uses(places, plan) < plan.counts
+
+
+def _uses(places: Tensor, plan: Plan) -> Tensor:
+    """How often every beam has had every word, (K, M)."""
+    used = places.new_zeros(len(places), len(plan.words))
+    return used.scatter_add_(1, places[:, 1:], torch.ones_like(places[:, 1:]))
 
 
 def _penalty(places: Tensor, history: Sequence[Tensor], plan: Plan) -> Tensor:
-    """What every next word costs every beam for the n-grams it would repeat, (K, M)."""
+    """What every next word costs every beam for what it would repeat, (K, M)."""
     n, settings = plan.penalties.ngram, plan.penalties
-    cost = torch.zeros(len(places), len(plan.words), device=places.device)
+    cost = settings.uneven * (_uses(places, plan) > 0).float()
     if places.shape[1] < n or not n:
         return cost
     last = places[:, places.shape[1] - n + 1 :]  # (K, n - 1)
