@@ -93,6 +93,13 @@ def test_without_attention_gradients_there_is_nothing_to_read() -> None:
     assert "no gradient of the first attention" in answer.note
 
 
+def test_a_long_sentence_without_learned_positions() -> None:
+    """Words of all places share one set of candidates."""
+    observation, ids = observe("llama", [list(range(2, 38))])
+    truth = [i for i in ids[0].tolist() if i not in observation.public.forbidden_ids]
+    assert [list(s) for s in Dager(seconds=60.0).recover(observation).sentences] == [truth]
+
+
 @pytest.mark.parametrize("kind", ["bert", "llama"])
 def test_an_update_of_zeros_says_nothing(kind: str) -> None:
     observation, _ = observe(kind, [[3, 14, 15]])

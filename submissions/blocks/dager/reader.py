@@ -104,6 +104,8 @@ class Reader:
             kept |= (found.tokens == end) & (found.positions > 1)
         numbers = kept.nonzero().flatten()
         most = CROWDED * self.public.batch_size
+        if not self.anatomy.shape.position:  # one set of words for all places
+            most *= self.public.max_tokens
         if len(numbers) > most * len(self.inputs.places):  # far too many: the closest at each place
             numbers = numbers[_largest(found.positions[numbers], -found.ratios[numbers], most)]
         return Candidates(found.positions[numbers], found.tokens[numbers], found.ratios[numbers])
