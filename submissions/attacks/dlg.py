@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from submissions.blocks.matching.attack import MatchingAttack
 from submissions.blocks.matching.distances import Distance, SquaredL2
-from submissions.blocks.matching.search import Search
 from submissions.blocks.matching.settings import QUICK_STEPS, descent_parameters
-from submissions.blocks.matching.start import start_gaussian
 
 
 class DLG(MatchingAttack):
@@ -22,9 +20,3 @@ class DLG(MatchingAttack):
     def distance(self) -> Distance:
         """‖∇W' - ∇W‖²."""
         return SquaredL2()
-
-    def search(self, search: Search) -> None:
-        """Algorithm 1 of the paper; the best point of the descent is the answer."""
-        start_gaussian(search)
-        for step in search.steps():
-            search.descend(step)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from benchmark.spec import Parameter
 from submissions.blocks.matching.attack import MatchingAttack
 from submissions.blocks.matching.distances import L2L1, Distance
-from submissions.blocks.matching.search import Search
 from submissions.blocks.matching.settings import QUICK_STEPS, descent_parameters
-from submissions.blocks.matching.start import start_gaussian
 
 
 class TAG(MatchingAttack):
@@ -33,9 +31,3 @@ class TAG(MatchingAttack):
     def distance(self) -> Distance:
         """‖∇W' - ∇W‖₂ + α ‖∇W' - ∇W‖₁."""
         return L2L1(self.number("l1_weight"), self.flag("squared"))
-
-    def search(self, search: Search) -> None:
-        """As DLG; the best point of the descent is the answer."""
-        start_gaussian(search)
-        for step in search.steps():
-            search.descend(step)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from benchmark.spec import Observation, Parameter, Role
-from submissions.blocks.matching.problem import sentence_lengths
+from submissions.blocks.sentences import sentence_lengths
 from submissions.blocks.separation import present_rows, stand_out
 
 NOISE_OVER = Parameter(

@@ -23,7 +23,7 @@ from transformers import (
 )
 
 from benchmark.spec import Batch, Client, Observation, Public, Update
-from submissions.blocks.matching.problem import special_tokens
+from submissions.blocks.sentences import special_tokens
 from tasks.models.bilstm import BiLSTMConfig, BiLSTMForSequenceClassification
 from tasks.models.roles import roles
 from tasks.objectives import OBJECTIVES

@@ -19,7 +19,8 @@ from submissions.attacks.lamp_l2l1 import LampL2L1
 from submissions.attacks.tag import TAG
 from submissions.blocks.matching.build import padding_shows, vocabulary_of
 from submissions.blocks.matching.discrete import OPERATORS, permutation, rearrangements
-from submissions.blocks.matching.problem import problems_of, sentence_lengths
+from submissions.blocks.matching.problem import problems_of
+from submissions.blocks.sentences import sentence_lengths
 from tests.submissions.test_matching_models import RisingPrior, make_public, observe
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -17,6 +17,7 @@ from submissions.blocks.dager.encoder import Entries, SentenceSearch
 from submissions.blocks.dager.shares import Shares, shares_of
 from submissions.blocks.dager.spans import Span, span_of
 from submissions.blocks.dager.vocabulary import Candidates, FirstInputs, candidates
+from submissions.blocks.sentences import special_tokens
 
 SKETCH = 48
 """Directions of the null space that the encoder's search looks at."""
@@ -243,11 +244,6 @@ def _largest(positions: Tensor, sizes: Tensor, most: int) -> Tensor:
 
 
 def boundary(public: Public) -> tuple[int | None, int | None]:
-    """Tokens that begin and end a sentence."""
-    tokenizer = public.tokenizer
-    if public.objective.name == "classification":
-        return tokenizer.cls_token_id, tokenizer.sep_token_id
-    start = tokenizer.bos_token_id
-    if start is None:
-        start = tokenizer.eos_token_id
-    return (tokenizer.cls_token_id if start is None else start), tokenizer.eos_token_id
+    """The token before the first word of a sentence and the one after the last."""
+    before, after = special_tokens(public)
+    return (before[-1] if before else None), (after[0] if after else None)

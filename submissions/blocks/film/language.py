@@ -11,7 +11,7 @@ from torch.nn import functional
 from transformers import DynamicCache
 
 from benchmark.spec import Batch, Public
-from submissions.blocks.matching.problem import special_tokens
+from submissions.blocks.sentences import special_tokens
 
 _LOGITS = 8_000_000
 """Logits of a chunk of sentences: bounds memory, and more would not be faster on a processor."""

@@ -14,6 +14,7 @@ from submissions.blocks.matching.distances import Distance
 from submissions.blocks.matching.matcher import Matcher
 from submissions.blocks.matching.problem import Problem, layout_of, problems_of
 from submissions.blocks.matching.search import Descent, Search
+from submissions.blocks.matching.start import start_gaussian
 
 _GRAPH = 8
 """Bytes that a continuous step takes, as a multiple of what the forward pass saves."""
@@ -28,9 +29,11 @@ class MatchingAttack(Attack):
     def distance(self) -> Distance:
         """The loss between gradients."""
 
-    @abstractmethod
     def search(self, search: Search) -> None:
-        """The algorithm, which leaves its answer in `search.best`."""
+        """The algorithm, which leaves its answer in `search.best`: as DLG has it, and TAG."""
+        start_gaussian(search)
+        for step in search.steps():
+            search.descend(step)
 
     def length_weight(self) -> float:
         """Weight of LAMP's embedding length regulariser: none, unless an attack says so."""

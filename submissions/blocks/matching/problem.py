@@ -11,6 +11,7 @@ from torch import Tensor
 
 from benchmark.spec import Observation, Public, Role, Update
 from submissions.blocks.matching.distances import Damage
+from submissions.blocks.sentences import sentence_lengths, special_tokens
 
 _DENSE = 0.5
 """An update with fewer entries left than this share was pruned or masked."""
@@ -100,37 +101,6 @@ def matched_gradient(observation: Observation) -> dict[str, Tensor]:
 def _scale(update: Update) -> float:
     """What a gradient of the batch was multiplied by to become the update, nearly."""
     return -update.learning_rate * update.local_steps if update.kind == "difference" else 1.0
-
-
-def sentence_lengths(observation: Observation) -> tuple[int, ...]:
-    """Known lengths; else the longest one, read off the position embeddings; else the maximum."""
-    if observation.lengths is not None:
-        return observation.lengths
-    longest = observation.public.max_tokens
-    positions = observation.gradient(Role.POSITION_EMBEDDING)  # (positions, D)
-    if positions is not None:
-        noise = 2 * (observation.update.noise_scale or 0.0) * positions.shape[1] ** 0.5
-        used = (positions.norm(dim=1) > noise).nonzero().flatten()
-        # A language model's last token predicts nothing, so its position gets no gradient.
-        unseen = 1 if observation.public.objective.name == "causal-lm" else 0
-        longest = min(longest, int(used.max()) + 1 + unseen) if len(used) else longest
-    return (longest,) * observation.batch_size
-
-
-def special_tokens(public: Public) -> tuple[list[int], list[int]]:
-    """Ids before and after every text, as the task's objective encodes it."""
-    tokenizer = public.tokenizer
-    if public.objective.name == "classification":
-        ids = list(tokenizer("a").input_ids)
-        plain = list(tokenizer("a", add_special_tokens=False).input_ids)
-        places = range(len(ids) - len(plain) + 1)
-        start = next(i for i in places if ids[i : i + len(plain)] == plain)
-        return ids[:start], ids[start + len(plain) :]
-    end = tokenizer.eos_token_id
-    start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else end
-    if start is None:
-        start, end = tokenizer.cls_token_id, tokenizer.sep_token_id
-    return ([] if start is None else [start]), ([] if end is None else [end])
 
 
 def layout_of(problems: Sequence[Problem]) -> Layout:
