@@ -41,6 +41,8 @@ class Head:
     """Any row of the column; it carries names and parameters."""
     says_seed: bool = False
     """The attack has columns of several seeds, so each must say which it is."""
+    yardstick: bool = False
+    """A floor, or no defense at all: what the others are compared with."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ class Matrix:
     """What a failed attempt counts as."""
     token_sets: tuple[str, ...] = ()
     """Attacks left out because they write no sentences."""
+    quiet: tuple[TaskRow, ...] = ()
+    """Tasks left out because there is nothing to compare on them."""
 
     @property
     def lines(self) -> tuple[Line, ...]:
@@ -111,10 +115,23 @@ def make_matrix(
     missing: float,
     token_sets: tuple[str, ...] = (),
 ) -> Matrix:
-    """Lines, groups and means of columns that are in order already."""
-    groups = tuple(_group(family, own, columns, missing) for family, own in by_family(tasks))
+    """Lines, groups and means of columns that are in order already.
+
+    Tasks on which only columns that everything is measured against were run have no line, unless
+    that is all there is.
+    """
+    contested = {
+        name
+        for head, cells in columns
+        for name, cell in cells.items()
+        if not head.yardstick and cell.label != TOKENS_ONLY and (cell.entry or cell.reason)
+    }
+    shown = [task for task in tasks if task.name in contested or not contested]
+    groups = tuple(_group(family, own, columns, missing) for family, own in by_family(shown))
     heads = tuple(head for head, _ in columns)
-    return Matrix(metric, heads, groups, _means(tasks, columns, missing), missing, token_sets)
+    quiet = tuple(task for task in tasks if task not in shown)
+    means = _means(shown, columns, missing)
+    return Matrix(metric, heads, groups, means, missing, token_sets, quiet)
 
 
 def _group(

@@ -33,10 +33,10 @@ def attack_matrix(metric: str, tasks: Sequence[TaskRow], boards: Iterable[Board]
     for (attack, seed), row in sorted(heads.items()):
         cells = {t.name: _attack_cell(plain.get(t.name), metric, attack, seed) for t in tasks}
         said = cells.values()
-        if any(cell.label == TOKENS_ONLY for cell in said) and not any(c.entry for c in said):
+        if any(cell.entry or cell.reason for cell in said if cell.label != TOKENS_ONLY):
+            columns.append((Head(row, runs[attack] > 1, yardstick=row.floor), cells))
+        elif any(cell.label == TOKENS_ONLY for cell in said):
             left_out.add(attack)
-        else:
-            columns.append((Head(row, says_seed=runs[attack] > 1), cells))
     columns.sort(key=lambda column: _strength(list(column[1].values())), reverse=True)
     return make_matrix(metric, tasks, columns, 0.0, tuple(sorted(left_out)))
 
@@ -68,7 +68,10 @@ def defense_matrix(metric: str, tasks: Sequence[TaskRow], boards: Iterable[Board
     by_place: Mapping[tuple[str, str], Board] = {(b.task, b.defense): b for b in boards}
     heads = {board.defense: board.rows[0] for board in by_place.values()}
     columns: list[Column] = [
-        (Head(row), {t.name: _defense_cell(by_place.get((t.name, name)), metric) for t in tasks})
+        (
+            Head(row, yardstick=name == NO_DEFENSE),
+            {t.name: _defense_cell(by_place.get((t.name, name)), metric) for t in tasks},
+        )
         for name, row in sorted(heads.items())
     ]
     columns.sort(

@@ -286,11 +286,13 @@ CHECKPOINTED = tuple(
     for corpus in ("wikitext", "enron")
     for state in ("halfway", "pretrained", "scratch")
 )
+SINGLE = ("wikitext", "enron", "imdb", "agnews-lm", "wikitext-tied", *CHECKPOINTED)
+FEW = tuple(f"{corpus}-b{size}" for corpus in ("wikitext", "enron") for size in (2, 4, 8))
 EXACT = (
-    *("cola", "cola-b4", "cola-finetuned", "cola-float64", "cola-fedavg", "cola-dropout"),
-    *("sst2", "rotten-tomatoes", "sst2-fl-distilbert"),
-    *("wikitext", "wikitext-b2", "wikitext-b4", "wikitext-pretrained"),
-    *("wikitext-tied", "enron"),
+    *("cola*", "sst2", "sst2-b*", "rotten-tomatoes*", "*-distilbert"),
+    *SINGLE,
+    *FEW,
+    "wikitext-b16",
 )
 DEFENSES = (
     *("prune", "prune[ratio=0.9999]", "mask", "gaussian_noise", "dpsgd"),
@@ -299,8 +301,8 @@ DEFENSES = (
 PLAN = (
     *pairings(("*",), ("random", "prior_only", "bag_of_words")),
     *pairings(("cola",), MATCHING),
-    *pairings(("wikitext", "enron"), ("film", "film_beam_only")),
-    *pairings(("wikitext-b4", "wikitext-b16", *CHECKPOINTED), ("film_beam_only",)),
+    *pairings(("wikitext", "enron"), ("film",)),
+    *pairings((*SINGLE, *FEW, "wikitext-b16", "enron-b16"), ("film_beam_only",)),
     *pairings(("*-frequencies",), ("film_oracle_frequency",)),
     *pairings(("iwslt*",), ("flat_chat",)),
     *pairings(("iwslt", "iwslt-t1000"), ("flat_chat_abs", "flat_chat_oracle")),

@@ -99,8 +99,8 @@ def test_a_failure_counts_and_what_cannot_be_does_not() -> None:
 
 def test_lines_stand_under_their_family_with_its_means() -> None:
     matrix = attacks([row("s/wiki", "a", 0.4), row("s/cola", "a", 0.8)])
-    assert [group.family for group in matrix.groups] == [LM, CLS, ""]
-    assert [line.task.name for line in matrix.lines] == ["s/wiki", "s/cola", "s/x"]
+    assert [group.family for group in matrix.groups] == [LM, CLS]
+    assert [line.task.name for line in matrix.lines] == ["s/wiki", "s/cola"]
     assert [group.means[0].value for group in matrix.groups] == [0.4, 0.8, None]
 
 
@@ -110,7 +110,8 @@ def test_only_the_first_of_several_sizes_says_what_it_is() -> None:
         TaskRow("s/a-b2", LM, "Reads, 2 to a batch.", checkpoint="tuned"),
         TaskRow("s/a-scratch", LM, "Reads.", checkpoint="random"),
     ]
-    matrix = attack_matrix("rougeL", made, boards([row("s/a", "a", 0.4)], {}))
+    rows = [row(task.name, "a", 0.4) for task in made]
+    matrix = attack_matrix("rougeL", made, boards(rows, {}))
     assert [line.note for line in matrix.lines] == ["Reads.", "", "Weights: random."]
 
 
@@ -127,6 +128,18 @@ def test_an_attack_leads_only_above_the_floors() -> None:
 def test_floors_alone_are_no_contest() -> None:
     assert not attacks([row("s/wiki", "random", 0.4)]).contested
     assert attacks([row("s/wiki", "random", 0.4), row("s/wiki", "a", 0.1)]).contested
+
+
+def test_tasks_with_floors_only_are_set_aside() -> None:
+    made = attacks(
+        [row("s/wiki", "random", 0.4), row("s/wiki", "a", 0.1), row("s/x", "random", 0.2)]
+    )
+    assert [line.task.name for line in made.lines] == ["s/wiki"]
+    assert [task.name for task in made.quiet] == ["s/cola", "s/x"]
+    assert made.means[columns(made).index("random")].value == 0.4
+    alone = attacks([row("s/wiki", "random", 0.4)])
+    assert len(alone.lines) == 3
+    assert not alone.quiet
 
 
 def test_variants_are_columns_of_their_own_and_token_sets_are_left_out() -> None:
