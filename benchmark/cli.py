@@ -35,8 +35,10 @@ Jobs = Annotated[int, typer.Option(min=0, help="Cells at once; 0: one a core or 
 Seed = Annotated[
     int, typer.Option(min=0, max=2**31 - 1, help="Seed of batches, defenses and attacks.")
 ]
-Globs = Annotated[str | None, typer.Option(help="A name or a glob.")]
-Submissions = Annotated[str | None, typer.Option(help="A name or a glob, with [key=value,...].")]
+Globs = Annotated[str | None, typer.Option(help="Names or globs, by commas.")]
+Submissions = Annotated[
+    str | None, typer.Option(help="Names or globs, by commas, each with [key=value,...].")
+]
 RESULTS = Path("leaderboard/results")
 
 

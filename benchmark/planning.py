@@ -126,16 +126,21 @@ def split_parameters(text: str) -> tuple[str, dict[str, str]]:
     return name, {key.strip(): value.strip() for key, _, value in pairs}
 
 
-def choose(catalogue: Catalogue, kind: str, pattern: str) -> list[Chosen]:
-    """Submissions, variants and combinations that a glob names; at least one."""
-    if kind != "defense" or len(names := split_names(pattern)) == 1:
-        return _choose(catalogue, kind, pattern)
-    return [combine(parts) for parts in product(*(_choose(catalogue, kind, n) for n in names))]
+def choose(catalogue: Catalogue, kind: str, patterns: str) -> list[Chosen]:
+    """Submissions, variants and combinations that globs name; at least one for each."""
+    found = []
+    for pattern in split_names(patterns, ","):
+        if kind != "defense" or len(names := split_names(pattern, "+")) == 1:
+            found += _choose(catalogue, kind, pattern)
+        else:
+            parts = product(*(_choose(catalogue, kind, name) for name in names))
+            found += [combine(each) for each in parts]
+    return found
 
 
-def split_names(pattern: str) -> list[str]:
-    """The parts of `first[key=value]+second`; a `+` inside brackets divides nothing."""
-    return re.split(r"\+(?![^\[]*\])", pattern)
+def split_names(pattern: str, sign: str) -> list[str]:
+    """The parts of `first[key=value]+second`; a sign inside brackets divides nothing."""
+    return re.split(rf"\{sign}(?![^\[]*\])", pattern)
 
 
 def combine(parts: Sequence[Chosen]) -> Chosen:
@@ -175,13 +180,16 @@ def _choose(catalogue: Catalogue, kind: str, pattern: str) -> list[Chosen]:
     return found
 
 
-def choose_tasks(suite: Suite, pattern: str) -> list[Task]:
-    """Tasks that a glob names, with or without the suite's name in front."""
-    full = pattern if "/" in pattern else f"{suite.name}/{pattern}"
-    matching = [task for task in suite.tasks if fnmatchcase(task.name, full)]
-    if not matching:
-        raise unknown_name("task", full, [task.name for task in suite.tasks])
-    return matching
+def choose_tasks(suite: Suite, patterns: str) -> list[Task]:
+    """Tasks that globs name, with or without the suite's name in front; at least one for each."""
+    found = set()
+    for pattern in patterns.split(","):
+        full = pattern if "/" in pattern else f"{suite.name}/{pattern}"
+        matching = {task.name for task in suite.tasks if fnmatchcase(task.name, full)}
+        if not matching:
+            raise unknown_name("task", full, [task.name for task in suite.tasks])
+        found |= matching
+    return [task for task in suite.tasks if task.name in found]
 
 
 def plan(
@@ -223,7 +231,7 @@ def _pairings(
 
 def _is_broken(catalogue: Catalogue, pattern: str) -> bool:
     """Whether a line of a plan names a plug-in that is there but cannot be loaded."""
-    names = [split_parameters(part)[0] for part in split_names(pattern)]
+    names = [split_parameters(part)[0] for part in split_names(pattern, "+")]
     known = catalogue.names()
     return any(n not in known and catalogue.broken_behind(n) is not None for n in names)
 

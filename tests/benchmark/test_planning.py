@@ -62,6 +62,12 @@ def test_a_variant_is_asked_for_by_its_name(
     assert names("manner*") == ["manner", "manner_silent"]
     assert names("manner[count=0]") == ["manner_silent"]  # the same thing has one name
     assert names("manner_silent[token=7]") == ["manner[count=0,token=7]"]
+    several = names("random,manner[count=2,token=7],manner_s*")
+    assert several == ["random", "manner[count=2,token=7]", "manner_silent"]
+    tasks = planning.choose_tasks(registry.suite("mini"), "sst2,mini/cola,cola-b*")
+    assert [t.name for t in tasks] == [
+        f"mini/{n}" for n in ("cola", "cola-b2", "cola-b4", "cola-b8", "sst2")
+    ]
     with pytest.raises(UserError, match="did you mean manner_silent"):
         names("manner_silence")
     (record,) = run_cells("manner_silent", task="mini/cola")
