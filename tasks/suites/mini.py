@@ -292,7 +292,6 @@ EXACT = (
     *("cola*", "sst2", "sst2-b*", "rotten-tomatoes*", "*-distilbert"),
     *SINGLE,
     *FEW,
-    "wikitext-b16",
 )
 DEFENSES = (
     *("prune", "prune[ratio=0.9999]", "mask", "gaussian_noise", "dpsgd"),

@@ -59,7 +59,7 @@ def test_every_defense_gets_an_answer(run_cells: RunCells, task: str, defense: s
 
 
 def test_more_tokens_than_dimensions_are_said_to_be_so(run_cells: RunCells) -> None:
-    record = run_cells("dager[beam=8]", task="mini/wikitext-b16")[0]
+    record = run_cells("dager", task="mini/wikitext-b16", time_limit=300)[0]
     assert record.status is Status.OK
     assert all("as many tokens as the model is wide (96)" in s.note for s in record.snapshots)
     assert any(s.sentences for s in record.snapshots)

@@ -77,7 +77,7 @@ class PrefixSearch:
         for place in range(longest):
             given = place < len(start)
             tokens = nothing.new_tensor([start[place]]) if given else self.tokens_at(place)
-            if out_of_time() or not len(tokens):
+            if not len(tokens) or (place > len(start) and out_of_time()):
                 break
             longer, ended = self._extend(prefixes, tokens, unchecked=given)
             found += _sentences(prefixes, ended)
@@ -103,11 +103,16 @@ class PrefixSearch:
         best = ratios.argsort(stable=True)[: self.beam]
         ended = torch.ones(len(prefixes), dtype=torch.bool, device=row.device)
         ended[row] = False  # cut by the beam is not ended
-        return _Prefixes(ids[best], ratios[best], keys[best], values[best]), ended
+        keys, values = keys[best], values[best]
+        if prefixes.keys is not None and prefixes.values is not None:
+            keys = torch.cat([prefixes.keys[row[best]], keys], dim=2)
+            values = torch.cat([prefixes.values[row[best]], values], dim=2)
+        return _Prefixes(ids[best], ratios[best], keys, values), ended
 
     def _checked(
         self, prefixes: _Prefixes, rows: Tensor, tokens: Tensor, unchecked: bool
     ) -> tuple[Tensor, ...]:
+        """Parents, ids, ratios and the last token's keys and values of continuations that pass."""
         cache = DynamicCache()
         if prefixes.keys is not None and prefixes.values is not None:
             cache.update(prefixes.keys[rows], prefixes.values[rows], 0)
@@ -119,7 +124,7 @@ class PrefixSearch:
         worst = ratios[passed] if not unchecked else torch.zeros_like(ratios[passed])
         layer: Any = cache.layers[0]
         worst = torch.maximum(prefixes.ratios[rows][passed], worst)
-        return rows[passed], ids, worst, layer.keys[passed], layer.values[passed]
+        return rows[passed], ids, worst, layer.keys[passed, :, -1:], layer.values[passed, :, -1:]
 
 
 def _sentences(prefixes: _Prefixes, which: Tensor) -> list[Found]:
