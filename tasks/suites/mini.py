@@ -288,7 +288,7 @@ SINGLE = ("wikitext", "enron", "imdb", "agnews-lm", "wikitext-tied", *CHECKPOINT
 FEW = tuple(f"{corpus}-b{size}" for corpus in ("wikitext", "enron") for size in (2, 4))
 EXACT = (
     *("cola", "cola-b[24]", "cola-f*", "cola-dropout", "sst2", "sst2-b[24]"),
-    *("rotten-tomatoes", "rotten-tomatoes-b[24]", "*-distilbert", *SINGLE, *FEW),
+    *("rotten-tomatoes", "rotten-tomatoes-b[24]", "sst2-fl-distilbert", *SINGLE, *FEW),
 )
 TASKS = (*LANGUAGE_MODELING, *CLASSIFICATION, *TRANSLATION, *FEDERATED)
 LARGE = re.compile(r"-b(32|64|128)$|(?<!wikitext)-b16$|frequencies-b16$")
