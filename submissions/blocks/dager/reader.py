@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 import torch
@@ -148,12 +148,17 @@ class Reader:
 
         if not checks:
             return []
-        settings = self.settings
+        start = [] if (first := boundary(self.public)[0]) is None else [first]
+
+        def search(limit: float, beam: int) -> list[Found]:
+            prefixes = PrefixSearch(self.anatomy, checks, tokens_at, limit, beam)
+            return prefixes.run(start, self.public.max_tokens, out_of_time)
+
         crowded = any(check.full for _, check in checks) or span.full  # no prefix can be ruled out
-        limit, beam = (inf, observation.batch_size) if crowded else (settings.limit, settings.beam)
-        search = PrefixSearch(self.anatomy, checks, tokens_at, limit, beam)
-        start, _ = boundary(self.public)
-        return search.run([] if start is None else [start], self.public.max_tokens, out_of_time)
+        found = [] if crowded else search(self.settings.limit, self.settings.beam)
+        if found:
+            return found
+        return [replace(guess, whole=False) for guess in search(inf, observation.batch_size)]
 
     def _sentences(
         self,
