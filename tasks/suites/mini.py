@@ -316,7 +316,7 @@ PLAN = (
         DEFENSES,
     ),
     *pairings(("iwslt-finetuned",), ("bag_of_words",), DEFENSES),
-    *pairings(("iwslt-finetuned",), ("flat_chat",), ("prune", "gaussian_noise", "dpsgd")),
+    *pairings(("iwslt-finetuned",), ("flat_chat",), ("prune", "dpsgd", "freeze_embeddings")),
     *pairings(("wikitext-tied",), ("flat_chat",)),
 )
 """Floors; each family of attacks where its paper has it; defenses on one task of each objective,
