@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from benchmark import registry
-from benchmark.spec import Batch, Client, Defense, Training, Update
+from benchmark.spec import Batch, Client, Defense, Update
+from benchmark.suites import Training
 
 if TYPE_CHECKING:
     import torch

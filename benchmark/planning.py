@@ -17,7 +17,8 @@ from benchmark.combined import obstacle
 from benchmark.errors import UserError, unknown_name
 from benchmark.records import Measured, Record, cell_path, part_parameters, variant
 from benchmark.registry import Catalogue, Entry, LoadedTask
-from benchmark.spec import Pairing, Scalar, Suite, Task
+from benchmark.spec import Scalar
+from benchmark.suites import Pairing, Suite, Task
 
 Old = TypeVar("Old", bound=Measured)
 

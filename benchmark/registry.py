@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 from benchmark.errors import UserError, unknown_name
 from benchmark.paths import ROOT, cache_directory, submission_directories
 from benchmark.records import write_atomically
-from benchmark.spec import Batch, Objective, Prior, Roles, Scalar, Suite, Task, Truth
+from benchmark.spec import Batch, Objective, Prior, Roles, Scalar, Truth
+from benchmark.suites import Suite, Task
 
 if TYPE_CHECKING:
     import torch

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from benchmark import plugins, registry
 from benchmark.clients import make_client, one_update
 from benchmark.clock import Stopwatch, device_peak_mb, process_peak_mb
-from benchmark.spec import Batch, Client, Defense, Training, Update
+from benchmark.spec import Batch, Client, Defense, Update
+from benchmark.suites import Training
 
 if TYPE_CHECKING:
     import torch

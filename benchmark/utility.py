@@ -37,7 +37,7 @@ from benchmark.provenance import origin
 from benchmark.records import Status, UtilityRecord, utility_path
 from benchmark.registry import Catalogue, LoadedTask
 from benchmark.snapshots import number_from
-from benchmark.spec import Pairing, Suite, Task
+from benchmark.suites import Pairing, Suite, Task
 from benchmark.training import PROTOCOL
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from benchmark.registry import Broken, Entry, Kind
-from benchmark.spec import Scalar, Suite, Task
+from benchmark.spec import Scalar
+from benchmark.suites import Suite, Task
 from benchmark.utility import priced_as
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmark.leaks import leaks
 from benchmark.prices import prices
 from benchmark.registry import Broken, Entry
-from benchmark.spec import Suite
+from benchmark.suites import Suite
 from leaderboard.catalogue import Catalogue, from_registry
 from leaderboard.pages import render_pages
 from leaderboard.publish import check_target, publish

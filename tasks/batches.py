@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from benchmark.spec import Task
+from benchmark.suites import Task
 from tasks.corpora.base import Entity, Row
 
 _SPECIALS = 2

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmark.errors import UserError
-from benchmark.spec import Batch, Task, TrueSentence, Truth
+from benchmark.spec import Batch, TrueSentence, Truth
+from benchmark.suites import Task
 from tasks import corpora
 from tasks.batches import PASSES, batches, shuffled
 from tasks.corpora.base import Row

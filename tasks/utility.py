@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmark.errors import UserError
-from benchmark.spec import Batch, Task
+from benchmark.spec import Batch
+from benchmark.suites import Task
 from tasks import corpora
 from tasks.corpora.base import Row
 

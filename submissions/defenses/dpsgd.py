@@ -9,7 +9,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from benchmark.spec import Batch, Client, Defense, Parameter, Training, Unsupported, Update
+from benchmark.spec import Batch, Client, Defense, Parameter, Unsupported, Update
+from benchmark.suites import Training
 from submissions.blocks.accounting import epsilon, noise_multiplier
 from submissions.blocks.persample import clipped_sum
 

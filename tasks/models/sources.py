@@ -20,7 +20,7 @@ from tasks.models.references import builtin_names, locate
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from benchmark.spec import Task
+    from benchmark.suites import Task
 
 __all__ = ["builtin_names", "locate", "materialise", "model_digest"]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from benchmark.spec import Knowledge, Pairing, Suite, Task, Training
+from benchmark.spec import Knowledge
+from benchmark.suites import Pairing, Suite, Task, Training
 
 FILM = "Gupta et al., Recovering Private Text in Federated Learning of Language Models, 2022"
 LAMP = "Balunović et al., LAMP: Extracting Text from Gradients with Language Model Priors, 2022"

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from benchmark.spec import Knowledge, Pairing, Suite, Task, Training
+from benchmark.spec import Knowledge
+from benchmark.suites import Pairing, Suite, Task, Training
 from tasks.suites.mini import FILM, LAMP, batched, unseen
 
 PUBLIC = frozenset({Knowledge.PUBLIC_TEXT, Knowledge.PRIOR, Knowledge.NOISE_SCALE})

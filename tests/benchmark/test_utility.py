@@ -22,7 +22,8 @@ from benchmark.planning import Selection, choose
 from benchmark.prices import prices
 from benchmark.records import Status, UtilityRecord
 from benchmark.registry import Catalogue
-from benchmark.spec import Batch, Client, Defense, Task, Training, Update
+from benchmark.spec import Batch, Client, Defense, Update
+from benchmark.suites import Task, Training
 from benchmark.training import Trainer
 from benchmark.utility import Trial, UtilityRun, priced_as
 

@@ -13,7 +13,7 @@ from benchmark.errors import UserError
 from benchmark.metrics.table import METRICS
 from benchmark.records import Example, Status
 from benchmark.registry import Broken, Entry
-from benchmark.spec import Suite, Task
+from benchmark.suites import Suite, Task
 from leaderboard.catalogue import Catalogue, SubmissionRow, TaskRow
 from leaderboard.site import render, render_all
 from tests.leaderboard.samples import (

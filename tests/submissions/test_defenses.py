@@ -10,7 +10,8 @@ from opacus.accountants import RDPAccountant
 
 from benchmark import registry
 from benchmark.records import Status
-from benchmark.spec import Batch, Client, Role, Training, Unsupported, Update
+from benchmark.spec import Batch, Client, Role, Unsupported, Update
+from benchmark.suites import Training
 from submissions.blocks.persample import sample_gradients
 from submissions.defenses.dpsgd import DPSGD
 from submissions.defenses.freeze_both import FreezeBoth

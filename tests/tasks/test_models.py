@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from benchmark.errors import UserError
-from benchmark.spec import Role, Task
+from benchmark.spec import Role
+from benchmark.suites import Task
 from tasks.corpora import builtin
 from tasks.models import catalog
 from tasks.models.loading import open_model, open_tokenizer, roles

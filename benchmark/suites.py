@@ -1,0 +1,129 @@
+"""What a suite declares: tasks, the budgets to train on them, and a default plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from benchmark.spec import Knowledge
+
+
+@dataclass(frozen=True)
+class Training:
+    """The fixed budget in which a defense has to train the task's model, and so shows its price."""
+
+    rows: int
+    """Training sentences: the private ones, and public ones where those are too few."""
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    """At the start; it falls linearly to zero."""
+    checks: int = 4
+    """How often, evenly spread, the validation loss is looked at."""
+    early_stopping: bool = False
+    """End as soon as the validation loss has risen, and keep the weights from before."""
+    validation_rows: int = 150
+    test_rows: int = 350
+    max_tokens: int = 64
+    """Where sentences are cut."""
+
+    @property
+    def rounds(self) -> int:
+        """Updates that are sent in all."""
+        return self.epochs * (self.rows // self.batch_size)
+
+    @property
+    def sampling_rate(self) -> float:
+        """Share of the training sentences that an update is made from."""
+        return self.batch_size / self.rows
+
+    @property
+    def delta(self) -> float:
+        """Of (ε, δ) differential privacy: one over the number of sentences."""
+        return 1 / self.rows
+
+
+@dataclass(frozen=True)
+class Task:
+    """One measured situation. A correction gets a new version; an old one is never edited."""
+
+    name: str
+    """`<suite>/<task>`, for instance `mini/cola-b4`."""
+    family: Literal["language-modeling", "classification", "translation", "federated"]
+    summary: str
+    """One sentence for a reader of the leaderboard."""
+    corpus: str
+    """`<source>:<name>`, source one of builtin, data, hub."""
+    model: str
+    """`<source>:<name>`, source one of builtin, package, dir, hub."""
+    objective: Literal["causal-lm", "classification", "translation"]
+    version: int = 1
+    batch_size: int = 1
+    batch_tokens: int | None = None
+    """Where set, a batch is filled with sentences up to this many target tokens instead."""
+    snapshots: int = 8
+    grants: frozenset[Knowledge] = frozenset()
+    prior: str | None = None
+    """A language model the attacker may consult: a model reference, or `self` for the observed
+    model where that is a language model already."""
+    checkpoint: str = ""
+    """How the observed weights came about, in words."""
+    head: Literal["trained", "fresh"] = "trained"
+    """`fresh`: the classification head is drawn from `head_seed`, as at the start of training."""
+    head_seed: int = 0
+    labels: int = 0
+    """Number of classes of a classification task."""
+    mode: Literal["eval", "train"] = "eval"
+    """`eval`: dropout off while the gradient is taken; `train`: on."""
+    precision: Literal["float32", "float64"] = "float32"
+    tied: bool = False
+    """Whether input and output embeddings are one matrix. Checked when the model is loaded."""
+    min_tokens: int = 3
+    """Private sentences shorter than this (special tokens counted) are not drawn."""
+    max_tokens: int = 64
+    """Private sentences longer than this (special tokens counted) do not fit."""
+    fit: Literal["drop", "cut", "join"] = "drop"
+    """What is done about those: `drop` does not draw them, `cut` cuts them off there, `join` also
+    joins the next sentences to one that is shorter, until so many tokens are full."""
+    local_steps: int = 1
+    """Where above 1, a client takes so many steps, each on an equal part of its batch, and shares
+    the difference of its weights (FedAvg) instead of a gradient (FedSGD)."""
+    learning_rate: float = 1.0
+    """Of those local steps, and of those of a warm-up."""
+    warmup_steps: int = 0
+    """Steps of gradient descent that a client takes on earlier batches of its own before the batch
+    under attack; the attacker knows the weights from before them."""
+    momentum: float = 0.0
+    """Of the steps of a warm-up."""
+    public_corpus: str | None = None
+    """Where the public text comes from; None: the public part of the corpus itself."""
+    clients: int | None = None
+    """Federated tasks: the private split is spread over this many clients."""
+    dirichlet_alpha: float | None = None
+    """Federated tasks: concentration of the label distribution of a client."""
+    utility: tuple[str, ...] = ()
+    """Names of the utility metrics that price a defense on this task."""
+    training: Training | None = None
+    """How that price is measured; None where it is not."""
+    papers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """One line of a suite's default plan: globs over the short names of each kind."""
+
+    task: str = "*"
+    attack: str = "*"
+    defense: str = "none"
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A named set of tasks with the plan that `leakboard run --suite` follows by default."""
+
+    name: str
+    summary: str
+    tasks: tuple[Task, ...]
+    plan: tuple[Pairing, ...] = (Pairing(),)
+    utility: tuple[Pairing, ...] = ()
+    """What `leakboard run --utility` prices by default; the attack of a line is not read."""
