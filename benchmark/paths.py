@@ -1,4 +1,4 @@
-"""Where things lie: the repository's rooms and the cache."""
+"""Where things lie: the repository's packages and the cache."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def cache_directory() -> Path:
     """Snapshots, truths and prepared models: `LEAKBOARD_CACHE`, else the user's cache folder."""
-    chosen = os.environ.get("LEAKBOARD_CACHE")
-    if chosen:
-        return Path(chosen).expanduser().resolve()
+    selected = os.environ.get("LEAKBOARD_CACHE")
+    if selected:
+        return Path(selected).expanduser().resolve()
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base).expanduser() / "leakboard"
 
@@ -32,5 +32,5 @@ def submission_directories() -> list[Path]:
 
 def data_directory() -> Path | None:
     """Real corpora as JSON Lines, where `LEAKBOARD_DATA` names a folder of them."""
-    chosen = os.environ.get("LEAKBOARD_DATA")
-    return Path(chosen).expanduser().resolve() if chosen else None
+    selected = os.environ.get("LEAKBOARD_DATA")
+    return Path(selected).expanduser().resolve() if selected else None

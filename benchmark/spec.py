@@ -20,8 +20,6 @@ if TYPE_CHECKING:  # torch takes seconds to import, and `leakboard --help` must 
     from torch import Tensor
     from transformers import PreTrainedTokenizerBase
 
-    from benchmark.suites import Training
-
 Scalar = str | int | float | bool
 
 
@@ -49,9 +47,6 @@ class Unsupported(Exception):
     """Raised by a submission for what it cannot do by its nature; the message is the reason."""
 
 
-# ---------------------------------------------------------------------------- tensors and losses
-
-
 @dataclass(frozen=True)
 class Batch:
     """Model inputs as tensors. For translation, `input_ids` is the source, `labels` the target."""
@@ -62,15 +57,15 @@ class Batch:
 
     def split(self, parts: int) -> list[Batch]:
         """Equal parts, in order."""
-        columns = (t.chunk(parts) for t in (self.input_ids, self.attention_mask, self.labels))
+        columns = (tensor.chunk(parts) for tensor in vars(self).values())
         return [Batch(*tensors) for tensors in zip(*columns, strict=True)]
 
 
 class Objective(ABC):
     """What the clients train for: how a batch becomes a loss.
 
-    The loss of a batch is the mean of its samples' losses, and a sample's loss is the mean over its
-    predicted tokens. So per-sample clipping and plain training speak of the same loss.
+    That is the mean of its samples' losses, each the mean over the sample's predicted tokens, so
+    per-sample clipping and plain training speak of the same loss.
     """
 
     name: ClassVar[str]
@@ -107,13 +102,12 @@ class Update:
     kind: Literal["gradient", "difference"] = "gradient"
     """`gradient` of the batch loss, or the weight `difference` after several local steps."""
     local_steps: int = 1
-    """Steps of gradient descent behind a `difference`."""
     learning_rate: float = 1.0
-    """Learning rate of those steps."""
+    """Of the `local_steps` of gradient descent behind a `difference`."""
     noise_scale: float | None = None
     """Standard deviation of noise that the defense added to each entry, if it added any."""
     epsilon: float | None = None
-    """Privacy budget that the defense accounts for, if it does."""
+    """Privacy that the defense accounts for, if it does."""
 
     @property
     def bytes_up(self) -> int:
@@ -157,9 +151,8 @@ class Public:
     tokenizer: PreTrainedTokenizerBase
     roles: Roles
     batch_size: int
-    """Samples to a batch, where the task fixes that."""
     batch_tokens: int | None
-    """Target tokens that fill a batch, where the task fixes that instead."""
+    """Samples to a batch, or the target tokens that fill one where the task fixes those instead."""
     max_tokens: int
     grants: frozenset[Knowledge]
     text: tuple[str, ...]
@@ -181,13 +174,12 @@ class Public:
 
 @dataclass(frozen=True)
 class Observation:
-    """One shared update and everything the attacker may use to read it."""
+    """One shared update of `batch_size` samples, and all the attacker may use to read it."""
 
     public: Public
     update: Update
     """`noise_scale` is None unless `Knowledge.NOISE_SCALE` is granted."""
     batch_size: int
-    """Samples in this very batch."""
     seed: int
     """Source of all randomness of this recovery."""
     labels: tuple[int, ...] | None = None
@@ -218,6 +210,9 @@ class Recovery:
     """Ids that occur in the batch, without order; taken from the sentences where not given."""
     note: str = ""
     """One sentence for the record, for instance that a budget ended the search."""
+    stopped_by_clock: bool = False
+    """Whether the attack handed over early because `seconds_left` ran short, so that a faster or
+    quieter machine might have found more. Budgets of counted work do not count as that."""
 
 
 # --------------------------------------------------------------------------- the defender's side
@@ -251,6 +246,15 @@ class Truth:
         return dict(Counter(i for sentence in self.sentences for i in sentence.token_ids))
 
 
+@dataclass(frozen=True)
+class Budget:
+    """What a defense accounts for privacy by: updates in all, share of the data in each, and δ."""
+
+    rounds: int
+    sampling_rate: float
+    delta: float
+
+
 @dataclass
 class Client:
     """A participant: the current model, the objective, and whatever a defense keeps locally."""
@@ -262,8 +266,8 @@ class Client:
     """Source of the defense's randomness."""
     local_steps: int = 1
     learning_rate: float = 1.0
-    training: Training | None = None
-    """The task's budget, by which a defense accounts for the privacy that it spends."""
+    budget: Budget | None = None
+    """None where the task does not declare how it trains."""
     state: dict[str, Any] = field(default_factory=dict)
 
     def update(
@@ -274,9 +278,8 @@ class Client:
     ) -> Update:
         """What an undefended client sends of the named parameters: a gradient, or a difference.
 
-        A `gradient` of the caller's own takes the place of the plain one in every local step. The
-        difference is added up step by step, so that it does not lose the digits that it would lose
-        as the difference of two rounded weights.
+        A `gradient` of the caller's own replaces the plain one in every local step. The difference
+        is added up step by step, which keeps digits that the difference of rounded weights loses.
         """
         import torch
 
@@ -299,12 +302,12 @@ class Client:
         import torch
 
         parameters = dict(self.model.named_parameters())
-        chosen = {n: parameters[n] for n in (parameters if names is None else names)}
+        selected = {n: parameters[n] for n in (parameters if names is None else names)}
         loss = self.objective.loss(self.model, batch)
-        values = torch.autograd.grad(loss, list(chosen.values()), allow_unused=True)
+        values = torch.autograd.grad(loss, list(selected.values()), allow_unused=True)
         return {
             n: torch.zeros_like(p) if g is None else g.detach()
-            for (n, p), g in zip(chosen.items(), values, strict=True)
+            for (n, p), g in zip(selected.items(), values, strict=True)
         }
 
 
@@ -343,8 +346,7 @@ class Submission(ABC):
 
     def __init__(self, **parameters: Scalar) -> None:
         """Values by name; the harness has checked them against `parameters`."""
-        defaults = {name: p.default for name, p in self.parameters.items()}
-        self.settings: dict[str, Scalar] = defaults | parameters
+        self.settings = {name: p.default for name, p in self.parameters.items()} | parameters
 
 
 class Attack(Submission):
@@ -356,6 +358,8 @@ class Attack(Submission):
     """Knowledge without which the attack cannot run."""
     objectives: ClassVar[frozenset[str]] = frozenset({"causal-lm", "classification", "translation"})
     """Objectives the attack is defined for."""
+    baseline: ClassVar[bool] = False
+    """It guesses without reading the update: what it scores is no leak, and others must beat it."""
 
     def prepare(self, public: Public) -> None:
         """Fit what can be fitted before any update is seen; timed apart from `recover`."""
@@ -365,11 +369,7 @@ class Attack(Submission):
         """Read one update. This call is what the leaderboard times."""
 
     def recover_many(self, observations: Sequence[Observation]) -> Sequence[Recovery]:
-        """Read several updates of one task; override where doing so jointly is faster.
-
-        Each answer must equal the one that `recover` gives alone. The record then says that its
-        seconds are a share of a joint run.
-        """
+        """Read several updates of one task; for where doing so jointly is faster, not different."""
         return [self.recover(observation) for observation in observations]
 
 

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
-from benchmark.spec import Knowledge
+from benchmark.spec import Batch, Budget, Knowledge, Roles, Truth
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+NO_DEFENSE = "none"
+"""Name of the defense that changes nothing, which everything is compared with."""
+
+Family = Literal["language-modeling", "classification", "translation", "federated"]
+ObjectiveName = Literal["causal-lm", "classification", "translation"]
+Precision = Literal["float32", "float64"]
+Mode = Literal["eval", "train"]
+"""Whether dropout is off or on while a gradient is taken."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """The fixed budget in which a defense has to train the task's model, and so shows its price."""
+    """The fixed budget in which a defense has to train the task's model, and so shows its cost."""
 
     rows: int
     """Training sentences: the private ones, and public ones where those are too few."""
@@ -42,6 +57,11 @@ class Training:
         """Of (ε, δ) differential privacy: one over the number of sentences."""
         return 1 / self.rows
 
+    @property
+    def budget(self) -> Budget:
+        """What a defense is told of it."""
+        return Budget(self.rounds, self.sampling_rate, self.delta)
+
 
 @dataclass(frozen=True)
 class Task:
@@ -49,14 +69,14 @@ class Task:
 
     name: str
     """`<suite>/<task>`, for instance `mini/cola-b4`."""
-    family: Literal["language-modeling", "classification", "translation", "federated"]
+    family: Family
     summary: str
     """One sentence for a reader of the leaderboard."""
     corpus: str
     """`<source>:<name>`, source one of builtin, data, hub."""
     model: str
     """`<source>:<name>`, source one of builtin, package, dir, hub."""
-    objective: Literal["causal-lm", "classification", "translation"]
+    objective: ObjectiveName
     version: int = 1
     batch_size: int = 1
     batch_tokens: int | None = None
@@ -73,9 +93,8 @@ class Task:
     head_seed: int = 0
     labels: int = 0
     """Number of classes of a classification task."""
-    mode: Literal["eval", "train"] = "eval"
-    """`eval`: dropout off while the gradient is taken; `train`: on."""
-    precision: Literal["float32", "float64"] = "float32"
+    mode: Mode = "eval"
+    precision: Precision = "float32"
     tied: bool = False
     """Whether input and output embeddings are one matrix. Checked when the model is loaded."""
     min_tokens: int = 3
@@ -102,9 +121,9 @@ class Task:
     dirichlet_alpha: float | None = None
     """Federated tasks: concentration of the label distribution of a client."""
     utility: tuple[str, ...] = ()
-    """Names of the utility metrics that price a defense on this task."""
+    """Names of the utility metrics that cost a defense on this task."""
     training: Training | None = None
-    """How that price is measured; None where it is not."""
+    """How that cost is measured; None where it is not."""
     papers: tuple[str, ...] = ()
 
 
@@ -114,7 +133,7 @@ class Pairing:
 
     task: str = "*"
     attack: str = "*"
-    defense: str = "none"
+    defense: str = NO_DEFENSE
 
 
 @dataclass(frozen=True)
@@ -126,4 +145,126 @@ class Suite:
     tasks: tuple[Task, ...]
     plan: tuple[Pairing, ...] = (Pairing(),)
     utility: tuple[Pairing, ...] = ()
-    """What `leakboard run --utility` prices by default; the attack of a line is not read."""
+    """What `leakboard run --utility` trains by default; the attack of a line is not read."""
+
+
+# ------------------------------------------------------------------------- the defender's side
+
+
+@dataclass(frozen=True)
+class PrivateBatch:
+    """One client's batch, as tensors and as the text behind them."""
+
+    batch: Batch
+    truth: Truth
+    labels: tuple[int, ...] | None
+    lengths: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What a defense trains on, and what its model is tested with."""
+
+    train: Batch
+    validation: Batch
+    test: Batch
+    references: tuple[str, ...]
+    """The test texts as a reader knows them."""
+
+
+@dataclass(frozen=True)
+class ModelForm:
+    """What can be said of a model without its numbers: the parameters that a client trains."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+    """By parameter name, in the model's own order."""
+    roles: Roles
+
+
+class LoadedTask(ABC):
+    """A task with its corpus, tokenizer and weights: what the harness asks `tasks` for.
+
+    Only the harness's own process holds one, since it knows the private text.
+    """
+
+    task: Task
+    corpus_digest: str
+    """Over what the corpus is read or generated from."""
+
+    @property
+    @abstractmethod
+    def model_directory(self) -> Path:
+        """Folder of the public weights, prepared where the task wants a fresh head."""
+
+    @property
+    @abstractmethod
+    def prior_directory(self) -> Path | None:
+        """Folder of the language model that an attacker may consult, if it is another one."""
+
+    @property
+    @abstractmethod
+    def prior_shares_ids(self) -> bool:
+        """Whether the prior speaks the task's own vocabulary."""
+
+    @property
+    @abstractmethod
+    def digest(self) -> str:
+        """Over the definition, weights, corpus and prior: what a result depends on."""
+
+    @property
+    @abstractmethod
+    def settings_digest(self) -> str:
+        """Over the settings and weights that turn a batch into an update."""
+
+    @property
+    @abstractmethod
+    def training_digest(self) -> str:
+        """Over everything that the cost of a defense depends on, beside the defense."""
+
+    @property
+    @abstractmethod
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The task's own tokenizer."""
+
+    @property
+    @abstractmethod
+    def form(self) -> ModelForm:
+        """Names, shapes and roles of the model's parameters."""
+
+    @property
+    @abstractmethod
+    def special_ids(self) -> frozenset[int]:
+        """Ids that no metric counts."""
+
+    @abstractmethod
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text without special tokens, as metrics and readers see it."""
+
+    @abstractmethod
+    def all_in_vocabulary(self, sentences: Sequence[Sequence[int]]) -> bool:
+        """Whether every id names a token."""
+
+    @abstractmethod
+    def private_batch(self, index: int, seed: int) -> PrivateBatch:
+        """The batch behind snapshot `index`."""
+
+    @abstractmethod
+    def private_rows_digest(self) -> str:
+        """Over the whole private split: what only those can compute who hold the corpus."""
+
+    @abstractmethod
+    def warmup_batches(self, index: int, seed: int) -> list[Batch]:
+        """The batches that a client trains on before that of snapshot `index`."""
+
+    @abstractmethod
+    def public_text(self) -> list[str]:
+        """Hold-out sentences, disjoint from the private ones where the corpus is the same."""
+
+    @abstractmethod
+    def public_sources(self) -> list[str]:
+        """What those sentences translate, where they translate something."""
+
+    @property
+    @abstractmethod
+    def training_data(self) -> TrainingData:
+        """What a defense trains on, and what its model is tested with."""

@@ -55,9 +55,9 @@ class CausalLanguageModeling(TextObjective):
     ) -> Batch:
         """`<start> text <end>`, so that the first word and the end are predicted too."""
         start, end = boundary_ids(tokenizer)
-        room = max_tokens - len(start) - len(end)
+        space = max_tokens - len(start) - len(end)
         plain = tokenizer(list(texts), add_special_tokens=False, verbose=False).input_ids
-        rows = [[*start, *ids[:room], *end] for ids in plain]
+        rows = [[*start, *ids[:space], *end] for ids in plain]
         input_ids, mask = pad(rows, padding_id(tokenizer))
         return Batch(input_ids, mask, input_ids.masked_fill(mask == 0, IGNORED))
 
@@ -117,9 +117,10 @@ class Translation(TextObjective):
         """Sources as input, `texts` as targets, both ended the way the tokenizer does it."""
         if sources is None:
             raise ValueError("translation needs a source sentence for every text")
-        cut: dict[str, Any] = {"truncation": True, "max_length": max_tokens}
-        input_ids, mask = pad(tokenizer(list(sources), **cut).input_ids, padding_id(tokenizer))
-        targets, _ = pad(tokenizer(text_target=list(texts), **cut).input_ids, IGNORED)
+        read = tokenizer(list(sources), truncation=True, max_length=max_tokens)
+        written = tokenizer(text_target=list(texts), truncation=True, max_length=max_tokens)
+        input_ids, mask = pad(read.input_ids, padding_id(tokenizer))
+        targets, _ = pad(written.input_ids, IGNORED)
         return Batch(input_ids, mask, targets)
 
 
@@ -143,13 +144,13 @@ def token_losses(logits: Tensor, labels: Tensor) -> Tensor:
 
 def model_inputs(
     model: torch.nn.Module, batch: Batch, inputs_embeds: Tensor | None
-) -> dict[str, Any]:
+) -> dict[str, Tensor]:
     """Keyword arguments of a forward pass, every tensor expanded to the whole batch.
 
     Models create positions and token types for one row and broadcast them, which hides from
     per-sample gradients (Opacus) which sample used them. Spelled out, they do not.
     """
-    inputs: dict[str, Any] = {"attention_mask": batch.attention_mask}
+    inputs: dict[str, Tensor] = {"attention_mask": batch.attention_mask}
     if inputs_embeds is None:
         inputs["input_ids"] = batch.input_ids
     else:

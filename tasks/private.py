@@ -1,25 +1,26 @@
-"""The defender's half of a task: the private batches behind the snapshots, and hold-out text."""
+"""The defender's half of a task: the private batches behind the snapshots, and hold-out text.
+
+Digests come without torch: a plan asks for nothing else.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmark.errors import UserError
 from benchmark.spec import Batch, TrueSentence, Truth
-from benchmark.suites import Task
+from benchmark.suites import LoadedTask, ModelForm, PrivateBatch, Task, TrainingData
 from tasks import corpora
-from tasks.batches import PASSES, batches, shuffled
 from tasks.corpora.base import Row
-from tasks.models.loading import open_tokenizer
-from tasks.models.sources import locate, materialise, model_digest
-from tasks.objectives import OBJECTIVES
-from tasks.utility import TrainingData, price_settings, training_rows
+from tasks.models.form import model_form
+from tasks.models.materialize import locate, materialize, model_digest
+from tasks.training_data import training_rows, training_settings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,31 +31,38 @@ PUBLIC_ROWS = 2000
 """Hold-out sentences that an attacker is given at most."""
 
 
-@dataclass(frozen=True)
-class PrivateBatch:
-    """One client's batch, as tensors and as the text behind them."""
-
-    batch: Batch
-    truth: Truth
-    labels: tuple[int, ...] | None
-    lengths: tuple[int, ...]
-
-
-class LoadedTask:
+class PreparedTask(LoadedTask):
     """A task with its corpus, tokenizer and prepared weights."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self._corpus_digest = corpora.digest(task.corpus)  # first, since it costs least to miss
-        self.model_directory = materialise(task)
+        self.corpus_digest = corpora.digest(task.corpus)  # first, since it costs least to miss
+        self._model_directory = materialize(task)
         named = None if task.prior in (None, "self") else task.prior
-        self.prior_directory: Path | None = locate(named) if named else None
+        self._prior_directory = locate(named) if named else None
         self._batches: dict[int, list[list[Row]]] = {}
+
+    @property
+    def model_directory(self) -> Path:
+        """Folder of the public weights, prepared where the task wants a fresh head."""
+        return self._model_directory
+
+    @property
+    def prior_directory(self) -> Path | None:
+        """Folder of the language model that an attacker may consult, if it is another one."""
+        return self._prior_directory
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The task's own tokenizer."""
+        from tasks.models.loading import open_tokenizer
+
         return open_tokenizer(self.model_directory)
+
+    @property
+    def form(self) -> ModelForm:
+        """Names, shapes and roles of the model's parameters."""
+        return model_form(self.model_directory, self.task.objective)
 
     @property
     def special_ids(self) -> frozenset[int]:
@@ -84,20 +92,29 @@ class LoadedTask:
         task = self.task
         settings: list[object] = [task.objective, task.mode, task.precision, task.version]
         settings += [task.local_steps, task.learning_rate] if task.local_steps > 1 else []
-        settings += [definition(task), self._corpus_digest] if task.warmup_steps else []
+        settings += [definition(task), self.corpus_digest] if task.warmup_steps else []
         return _digest([*settings, model_digest(self.model_directory)])
 
     @cached_property
     def digest(self) -> str:
         """Over the definition, the weights, the corpus and the prior: what a result depends on."""
-        parts = [definition(self.task), self.settings_digest, self._corpus_digest]
+        parts = [definition(self.task), self.settings_digest, self.corpus_digest]
         parts += [corpora.digest(self.task.public_corpus)] if self.task.public_corpus else []
         return _digest([*parts, model_digest(self.prior_directory) if self.prior_directory else ""])
 
+    def private_rows_digest(self) -> str:
+        """Over the whole private split: what only those can compute who hold the corpus."""
+        rows = corpora.load(self.task.corpus, "private")
+        return _digest([[row.text, row.label, row.source] for row in rows])
+
     @cached_property
-    def price_digest(self) -> str:
-        """Over everything that the price of a defense depends on, beside the defense."""
-        parts = [price_settings(self.task), self._corpus_digest, model_digest(self.model_directory)]
+    def training_digest(self) -> str:
+        """Over everything that the cost of a defense depends on, beside the defense."""
+        parts = [
+            training_settings(self.task),
+            self.corpus_digest,
+            model_digest(self.model_directory),
+        ]
         return _digest(parts)
 
     @cached_property
@@ -144,6 +161,8 @@ class LoadedTask:
         )
 
     def _encode(self, rows: Sequence[Row], max_tokens: int) -> Batch:
+        from tasks.objectives import OBJECTIVES
+
         return OBJECTIVES[self.task.objective].encode(
             self.tokenizer,
             texts=[row.text for row in rows],
@@ -159,6 +178,8 @@ class LoadedTask:
         return batch.input_ids.masked_fill(batch.attention_mask == 0, -100)
 
     def _rows(self, index: int, seed: int) -> list[Row]:
+        from tasks.batches import PASSES, batches, shuffled
+
         if seed not in self._batches:
             made = self._batches[seed] = []
             private = corpora.load(self.task.corpus, "private")
@@ -213,4 +234,4 @@ def _digest(parts: Sequence[object]) -> str:
 
 def load(task: Task) -> LoadedTask:
     """The defender's side of a task."""
-    return LoadedTask(task)
+    return PreparedTask(task)

@@ -1,6 +1,6 @@
 """The public half of a task, which workers use: models, roles, objectives and priors.
 
-Must not import `tasks.corpora`: inside the fence there is no such folder.
+Must not import `tasks.corpora`: inside the sandbox there is no such folder.
 """
 
 from __future__ import annotations

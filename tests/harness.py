@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmark import listing, planning
-from benchmark.engines.local import LocalEngine
-from benchmark.planning import Cell, Selection
-from benchmark.records import Record
-from benchmark.registry import Catalogue
-from benchmark.runner import Run
+from benchmark.cli import listing
+from benchmark.execution.engines.local import LocalEngine
+from benchmark.plugins import registry
+from benchmark.plugins.catalog import Catalog
+from benchmark.results.schema import Record
+from benchmark.runs.attack_run import Run
+from benchmark.runs.plan import Cell, Selection, plan_cells
 
-PLUGINS = Path(__file__).parent / "benchmark" / "plugins"
+PLUGINS = Path(__file__).parent / "benchmark" / "odd_submissions"
 
 
 class Quiet:
@@ -44,16 +46,31 @@ def engine(plugins: Path, cache: Path) -> Iterator[LocalEngine]:
 
 
 @pytest.fixture(scope="session")
-def catalogues(engine: LocalEngine) -> tuple[Catalogue, Catalogue]:
+def catalogs(engine: LocalEngine) -> tuple[Catalog, Catalog]:
     return listing.submissions("attack", engine), listing.submissions("defense", engine)
 
 
+FEW = 4
 RunCells = Callable[..., list[Record]]
 
 
 @pytest.fixture
+def few_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every task with `FEW` snapshots, which show what a test wants to see."""
+    suites, broken = registry.find_suites()
+    smaller = {
+        name: replace(suite, tasks=tuple(replace(task, snapshots=FEW) for task in suite.tasks))
+        for name, suite in suites.items()
+    }
+    monkeypatch.setattr(registry, "find_suites", lambda: (smaller, broken))
+
+
+@pytest.fixture
 def run_cells(
-    engine: LocalEngine, catalogues: tuple[Catalogue, Catalogue], tmp_path: Path
+    engine: LocalEngine,
+    catalogs: tuple[Catalog, Catalog],
+    tmp_path: Path,
+    few_snapshots: None,
 ) -> RunCells:
     """Run `attack` on a task and return the records."""
 
@@ -66,7 +83,7 @@ def run_cells(
         results: Path | None = None,
     ) -> list[Record]:
         choice = Selection("mini", task, attack, defense)
-        cells = planning.plan(choice, *catalogues, results or tmp_path)
+        cells = plan_cells(choice, *catalogs, results or tmp_path)
         work = Run(engine, Quiet(), time_limit, memory_limit_mb, "cpu")
         return work.run([cell for cell in cells if not cell.cached])
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.conftest import ROOT, Command
 
-README = (ROOT / "README.md").read_text()
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_example_attack_runs_as_printed(leakboard: Command, tmp_path: Path) -> None:
@@ -25,15 +25,9 @@ def test_the_example_attack_runs_as_printed(leakboard: Command, tmp_path: Path) 
     assert row["metrics"]["type_recall"]["mean"] > 0.5
 
 
-def test_every_file_it_names_is_there() -> None:
-    for name in re.findall(r"\]\(([\w./-]+)\)", README):
-        assert (ROOT / name).exists(), name
-
-
-def test_it_holds_the_models_own_figures() -> None:
-    """The table of models is what training measured, to the digits it shows."""
-    for path in (ROOT / "tasks/models/weights").glob("*/metrics.json"):
-        facts = json.loads(path.read_text())
-        line = next(row for row in README.splitlines() if row.startswith(f"| `{path.parent.name}`"))
-        for score in facts["scores"][:1]:
-            assert f"{score['trained']:.3g}" in line, (path.parent.name, score)
+def test_its_commands_find_the_command() -> None:
+    """Outside the virtual environment there is no `leakboard`: a block activates it first."""
+    for block in re.findall(r"```\n(.*?)```", README, re.DOTALL):
+        lines = block.splitlines()
+        if any(line.startswith("leakboard ") for line in lines):
+            assert lines[0] == "source .venv/bin/activate", block

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.metrics.sentences import Sentence
+from benchmark.metrics.decoding import Sentence
 
 Variant = Literal["rouge1", "rouge2", "rougeL"]
 VARIANTS: tuple[Variant, ...] = ("rouge1", "rouge2", "rougeL")

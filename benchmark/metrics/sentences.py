@@ -1,115 +1,126 @@
-"""Sentences as the metrics see them: special tokens gone, both sides decoded alike.
+"""Sentence metrics of one batch.
 
-True and recovered ids pass through the same decoder. What the tokenizer loses (case, accents,
-text cut at the maximal length) then weighs on neither side, and a perfect recovery scores 1.
+A batch of B private sentences is answered by the first B recovered ones, matched one to one. One
+pairing, the one with the greatest mean of the three ROUGE F scores, serves all paired metrics, so
+that the three figures and the entities speak of the same pairs. A sentence without a partner
+scores 0. The luckiest pair is reported only under `best_*`.
 """
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
-from rouge_score import tokenize as rouge_tokenize
+import numpy as np
 
-Decode = Callable[[Sequence[int]], str]
-Grams = frozenset[tuple[tuple[str, ...], int]]
+from benchmark.metrics.decoding import Reader, Sentence
+from benchmark.metrics.rouge import VARIANTS, Matrix, Variant, rouge_matrix
+from benchmark.spec import Truth
 
-_HALF_CHARACTER = "\N{REPLACEMENT CHARACTER}"
-_WORD = re.compile(r"[^\W_]+")
-
-
-def words(text: str) -> list[str]:
-    """Words between spaces and punctuation, without case and accents, in any script."""
-    decomposed = unicodedata.normalize("NFKD", text)
-    plain = "".join(c for c in decomposed if not unicodedata.combining(c))
-    return _WORD.findall(plain.casefold())
-
-
-def is_private(word: str) -> bool:
-    """FedeVocab's rule: a private token is one that contains a digit."""
-    return any(character.isdigit() for character in word)
+STRONG_LEAK = 0.25
+"""FILM, section 6.2: ROUGE-L above this is a strong leak of the sentence."""
 
 
 @dataclass(frozen=True)
-class Sentence:
-    """One sentence without special tokens, with its views cached for many comparisons."""
+class TrueText:
+    """A private sentence as the metrics see it."""
 
-    ids: tuple[int, ...]
-    text: str
-
-    @cached_property
-    def rouge_words(self) -> tuple[str, ...]:
-        """rouge-score's own words: lower case, anything but a-z and 0-9 dropped.
-
-        Kept as it is for comparability with the papers, though it breaks words at an umlaut.
-        """
-        return tuple(rouge_tokenize.tokenize(self.text, None))
-
-    @cached_property
-    def unigrams(self) -> Grams:
-        """Multiset of words."""
-        return _numbered(self.rouge_words, 1)
-
-    @cached_property
-    def bigrams(self) -> Grams:
-        """Multiset of word pairs."""
-        return _numbered(self.rouge_words, 2)
-
-    @cached_property
-    def words(self) -> list[str]:
-        """Words in the wider sense of :func:`words`, in which names and numbers are sought."""
-        return words(self.text)
-
-
-def _numbered(sequence: Sequence[str], length: int) -> Grams:
-    """A multiset of n-grams as a set of (n-gram, occurrence), so that `&` takes the minimum."""
-    seen: Counter[tuple[str, ...]] = Counter()
-    grams = []
-    for start in range(len(sequence) - length + 1):
-        gram = tuple(sequence[start : start + length])
-        grams.append((gram, seen[gram]))
-        seen[gram] += 1
-    return frozenset(grams)
+    sentence: Sentence
+    entities: tuple[str, ...]
+    place: int
+    """Where it stands in the batch."""
 
 
 @dataclass(frozen=True)
-class Reader:
-    """Turns token ids into sentences."""
+class ScoredBatch:
+    """The two sides of one snapshot."""
 
-    decode: Decode
-    """Text of ids that hold no special tokens."""
-    special_ids: frozenset[int]
+    truths: tuple[TrueText, ...]
+    """In an order that depends on their content alone, so that ties in the pairing do not depend
+    on the order of the batch. Sentences of nothing but special tokens are left out."""
+    answers: tuple[Sentence, ...]
+    """The recovered sentences that answer for the batch, ordered likewise."""
+    surplus: tuple[Sentence, ...]
+    """Recovered sentences of lower rank: only sentence recall and precision look at them."""
 
-    def read(self, ids: Sequence[int]) -> Sentence:
-        """The sentence behind these ids, its special tokens taken out wherever they stand."""
-        kept = tuple(i for i in ids if i not in self.special_ids)
-        return Sentence(kept, self.decode(kept) if kept else "")
 
-    def private_word_ids(self, sentence: Sentence) -> Iterator[frozenset[int]]:
-        """Token ids that spell each private word.
+def read_batch(truth: Truth, recovered: Sequence[Sequence[int]], reader: Reader) -> ScoredBatch:
+    """Decode both sides of a snapshot."""
+    truths = [
+        TrueText(reader.read(sentence.token_ids), sentence.entities, place)
+        for place, sentence in enumerate(truth.sentences)
+    ]
+    guesses = [reader.read(ids) for ids in recovered]
+    size = len(truth.sentences)
+    return ScoredBatch(
+        tuple(sorted((t for t in truths if t.sentence.ids), key=_content)),
+        tuple(sorted(guesses[:size], key=lambda guess: guess.ids)),
+        tuple(guesses[size:]),
+    )
 
-        A token belongs to the words that change or appear when the decoded prefix grows by it;
-        one that ends inside a character waits for the rest of that character. This needs nothing
-        of a tokenizer but its decoder.
-        """
-        spelled: list[set[int]] = []
-        before: list[str] = []
-        waiting: set[int] = set()
-        for end, token in enumerate(sentence.ids, start=1):
-            text = self.decode(sentence.ids[:end])
-            after = words(text)
-            waiting.add(token)
-            spelled += [set() for _ in range(len(after) - len(spelled))]
-            for place, word in enumerate(after):
-                if place >= len(before) or before[place] != word:
-                    spelled[place] |= waiting
-            if not text.endswith(_HALF_CHARACTER):
-                waiting = set()
-            before = after
-        for word, ids in zip(before, spelled, strict=False):
-            if is_private(word):
-                yield frozenset(ids)
+
+def _content(truth: TrueText) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    return truth.sentence.ids, truth.entities
+
+
+@dataclass(frozen=True)
+class BatchComparison:
+    """ROUGE of all pairs of a batch, and the pairing that follows from it."""
+
+    batch: ScoredBatch
+    rouge: dict[Variant, Matrix]
+    """(truths, answers), each variant"""
+    surplus: Matrix
+    """ROUGE-L, (truths, surplus)"""
+    partners: dict[int, int]
+    """Row of a true sentence to the column of the answer that is its partner."""
+
+    def partner(self, row: int) -> Sentence | None:
+        """The answer paired with a true sentence."""
+        column = self.partners.get(row)
+        return None if column is None else self.batch.answers[column]
+
+
+def compare(batch: ScoredBatch) -> BatchComparison:
+    """Score all pairs, then match one to one for the greatest mean ROUGE."""
+    from scipy.optimize import linear_sum_assignment  # half a second that planning does not pay
+
+    truths = [truth.sentence for truth in batch.truths]
+    rouge = {variant: rouge_matrix(variant, truths, batch.answers) for variant in VARIANTS}
+    total = rouge["rouge1"] + rouge["rouge2"] + rouge["rougeL"]
+    rows, columns = linear_sum_assignment(total, maximize=True)
+    partners = dict(zip(rows.tolist(), columns.tolist(), strict=True))
+    return BatchComparison(batch, rouge, rouge_matrix("rougeL", truths, batch.surplus), partners)
+
+
+def sentence_metrics(comparison: BatchComparison) -> dict[str, float]:
+    """ROUGE, best ROUGE, exact match, sentence recall and precision; nothing for no truth."""
+    size = len(comparison.batch.truths)
+    if not size:
+        return {}
+    values: dict[str, float] = {}
+    for variant, matrix in comparison.rouge.items():
+        paired = [float(matrix[row, column]) for row, column in comparison.partners.items()]
+        values[variant] = sum(paired) / size
+        values[f"best_{variant}"] = float(matrix.max(initial=0.0))
+    values["exact_match"] = _exact_matches(comparison.batch) / size
+    return values | _strong_leaks(comparison)
+
+
+def _exact_matches(batch: ScoredBatch) -> int:
+    """True sentences with an answer of the same ids; an answer serves one of them."""
+    truths = Counter(truth.sentence.ids for truth in batch.truths)
+    return (truths & Counter(answer.ids for answer in batch.answers)).total()
+
+
+def _strong_leaks(comparison: BatchComparison) -> dict[str, float]:
+    """FILM, Table 3: recall over the batch, precision over all that was recovered."""
+    answers = comparison.rouge["rougeL"] > STRONG_LEAK
+    surplus = comparison.surplus > STRONG_LEAK
+    leaks = np.hstack([answers, surplus])  # (truths, all recovered)
+    size, recovered = leaks.shape
+    return {
+        "sentence_recall": int(leaks.any(axis=1).sum()) / size,
+        "sentence_precision": int(leaks.any(axis=0).sum()) / recovered if recovered else 0.0,
+    }

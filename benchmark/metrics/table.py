@@ -136,3 +136,16 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
 def of_kind(kind: Kind) -> tuple[Metric, ...]:
     """The metrics of one kind, in display order."""
     return tuple(metric for metric in _ALL if metric.kind == kind)
+
+
+SENTENCE_METRIC, TYPE_METRIC = "rougeL", "type_f1"
+"""What attacks are ranked by: those that write sentences, and those that name token types."""
+
+
+def main_metrics(family: str) -> tuple[str, ...]:
+    """The metrics that a family of tasks is ranked by, the most telling first.
+
+    Sentences are ranked by ROUGE-L; attacks that only name token types, and all attacks on
+    translation, by the F1 of the token types. An unknown family is ranked by both.
+    """
+    return (TYPE_METRIC,) if family == "translation" else (SENTENCE_METRIC, TYPE_METRIC)

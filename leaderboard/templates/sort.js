@@ -3,7 +3,7 @@
 // Rows stay in their group, below its heading; rows without a rank stay where they are.
 for (const table of document.querySelectorAll("table.sortable")) {
   const headers = [...table.tHead.rows[0].cells];
-  const bodies = [...table.tBodies].filter((body) => !body.matches(".silent"));
+  const bodies = [...table.tBodies].filter((body) => !body.matches(".missing"));
   const loose = (body) => [...body.rows].filter((row) => !("fixed" in row.dataset));
   if (!bodies.some((body) => loose(body).length > 1)) continue;
   const valueOf = (row, column) => {

@@ -6,7 +6,7 @@ How rows are told apart under tied embeddings, noise and pruning is in `submissi
 from __future__ import annotations
 
 from benchmark.spec import Attack, Observation, Recovery
-from submissions.blocks.bag import NOISE_OVER, read_bag
+from submissions.blocks.token_sets.bag import NOISE_OVER, read_bag
 
 
 class BagOfWords(Attack):

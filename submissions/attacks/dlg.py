@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from submissions.blocks.matching.attack import MatchingAttack
-from submissions.blocks.matching.distances import Distance, SquaredL2
-from submissions.blocks.matching.settings import QUICK_STEPS, descent_parameters
+from submissions.blocks.gradient_matching.attack import MatchingAttack
+from submissions.blocks.gradient_matching.distances import Distance, SquaredL2
+from submissions.blocks.gradient_matching.settings import QUICK_STEPS, descent_parameters
 
 
 class DLG(MatchingAttack):
     """Squared L2 distance of the gradients, Adam from one Gaussian start."""
 
     name = "dlg"
-    summary = "Optimises embeddings until the squared distance of the gradients is small."
+    summary = "Optimizes embeddings until the squared distance of the gradients is small."
     paper = "Zhu et al., Deep Leakage from Gradients, 2019"
     parameters = descent_parameters(steps=2500, learning_rate=0.1)
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import torch
 
 from benchmark.spec import Attack, Knowledge, Observation, Parameter, Recovery, Unsupported
-from submissions.blocks.bag import NOISE_OVER, Bag, read_bag
+from submissions.blocks.clock import Clock
 from submissions.blocks.film.beam import Penalties, Plan, beam_search, start_words
 from submissions.blocks.film.language import Language
 from submissions.blocks.film.norms import GradientNorms
-from submissions.blocks.film.reorder import Effort, Reordering, Scorer, Sentence
+from submissions.blocks.film.reorder import Reordering, Scorer, Sentence, SwapBudget
+from submissions.blocks.token_sets.bag import NOISE_OVER, Bag, read_bag
 
 FOUND = 128
 """Sentences that are sought at most where the number of repetitions is left to the attack."""
@@ -37,7 +38,7 @@ class Film(Attack):
             0.1, "Taken off for each beam of an earlier group that chose the same word.", low=0
         ),
         "ngram": Parameter(
-            2, "Length of the n-grams that are penalised when repeated; 0: none.",
+            2, "Length of the n-grams that are penalized when repeated; 0: none.",
             choices=(0, 2, 3, 4),
         ),
         "ngram_penalty": Parameter(
@@ -94,14 +95,15 @@ class Film(Attack):
         bag = read_bag(observation, str(self.settings["noise_over"]))
         if not len(bag):
             return self._without_a_bag(observation, bag)
-        language = Language(observation.public)
+        language, clock = Language(observation.public), Clock(observation.seconds_left)
         plan = self._plan(observation, language, bag)
-        found = self._search(observation, language, plan)
-        ranked = self._reorder(observation, language, plan, found)
+        found = self._search(observation, language, plan, clock)
+        ranked = self._reorder(observation, language, plan, found, clock)
         note = bag.note
-        if observation.seconds_left() <= 0:
+        if clock.stopped:
             note = f"{note} The time limit ended the search.".strip()
-        return Recovery(ranked, frozenset(bag.types.tolist()), note)
+        types = frozenset(bag.types.tolist())
+        return Recovery(ranked, types, note, stopped_by_clock=clock.stopped)
 
     def _without_a_bag(self, observation: Observation, bag: Bag) -> Recovery:
         """Nothing, or what the prior says where that is asked for."""
@@ -143,7 +145,7 @@ class Film(Attack):
         """Words of the longest sentence: as known, as the positions show it, or as limited."""
         special = len(language.start) + len(language.end)
         known = max(observation.lengths) if observation.lengths else bag.longest
-        limits = [self._whole("longest"), language.room, known - special if known else None]
+        limits = [self._whole("longest"), language.space, known - special if known else None]
         return max(1, min(limit for limit in limits if limit is not None))
 
     def _counts(self, observation: Observation, bag: Bag) -> torch.Tensor | None:
@@ -153,15 +155,17 @@ class Film(Attack):
         counts = [observation.frequencies.get(word, 0) for word in bag.types.tolist()]
         return torch.tensor(counts, device=bag.types.device)
 
-    def _search(self, observation: Observation, language: Language, plan: Plan) -> list[Sentence]:
+    def _search(
+        self, observation: Observation, language: Language, plan: Plan, clock: Clock
+    ) -> list[Sentence]:
         """Beam search again and again, each time away from what was found (section 4.5)."""
         wanted = self._whole("repetitions") or min(observation.batch_size, FOUND)
         found: list[Sentence] = []
         for number in range(wanted):
-            if found and _is_over(observation):
+            if found and clock.is_up():
                 break
             model = language.continuations(plan.words)
-            for score, sentence in beam_search(model, plan, found, lambda: _is_over(observation)):
+            for score, sentence in beam_search(model, plan, found, clock.is_up):
                 if tuple(sentence) not in found:
                     found.append(tuple(sentence))
                     observation.report(number + 1, 2 * wanted, -score)
@@ -169,13 +173,18 @@ class Film(Attack):
         return found
 
     def _reorder(
-        self, observation: Observation, language: Language, plan: Plan, found: list[Sentence]
+        self,
+        observation: Observation,
+        language: Language,
+        plan: Plan,
+        found: list[Sentence],
+        clock: Clock,
     ) -> list[Sentence]:
         """Every sentence on its own, best score first; two never become one."""
         update, public = observation.update, observation.public
         norms = GradientNorms(public.model, public.objective, update.tensors.keys())
         scorer = Scorer(language, norms, float(self.settings["norm_weight"]))
-        effort = Effort(
+        effort = SwapBudget(
             phrase_steps=self._whole("phrase_steps"),
             token_steps=self._whole("token_steps"),
             proposals=self._whole("proposals"),
@@ -187,9 +196,8 @@ class Film(Attack):
         results: dict[Sentence, float] = {}
         for number, sentence in enumerate(found):
             search = Reordering(
-                scorer, effort, words, plan.longest, observation.seed + number,
-                lambda: _is_over(observation),
-            )  # fmt: skip
+                scorer, effort, words, plan.longest, observation.seed + number, clock.is_up
+            )
             score, better = search.improve(sentence, marks)
             results[sentence if better in results else better] = score
             observation.report(len(found) + number + 1, 2 * len(found), score)
@@ -203,7 +211,3 @@ class Film(Attack):
 
     def _whole(self, name: str) -> int:
         return int(self.settings[name])
-
-
-def _is_over(observation: Observation) -> bool:
-    return observation.seconds_left() <= 0

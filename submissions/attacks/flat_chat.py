@@ -15,9 +15,9 @@ import math
 from torch import Tensor
 
 from benchmark.spec import Attack, Knowledge, Observation, Parameter, Public, Recovery, Role
-from submissions.blocks.labels.gradient import candidates, output_gradient, row_sums
-from submissions.blocks.labels.mixture import Mixture, fit_mixture
-from submissions.blocks.labels.sizes import PublicBatches, SizeRegressor, public_batches
+from submissions.blocks.output_layer.gradient import candidates, output_gradient, row_sums
+from submissions.blocks.output_layer.mixture import Mixture, fit_mixture
+from submissions.blocks.output_layer.sizes import PublicBatches, SizeRegressor, public_batches
 
 STEP = 1.25
 """Ratio of two noise levels that are worth a regressor each."""

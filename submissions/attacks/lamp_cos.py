@@ -1,12 +1,12 @@
 """LAMP with the cosine loss: continuous steps, reordering, and a language model to judge order.
 
-The algorithm is in `submissions/blocks/matching/lamp.py`, next to nothing is left to say here.
+The algorithm is in `submissions/blocks/gradient_matching/lamp.py`.
 """
 
 from __future__ import annotations
 
-from submissions.blocks.matching.distances import Cosine, Distance
-from submissions.blocks.matching.lamp import Lamp, lamp_parameters, lamp_variants
+from submissions.blocks.gradient_matching.distances import Cosine, Distance
+from submissions.blocks.gradient_matching.lamp import Lamp, lamp_parameters, lamp_variants
 
 
 class LampCos(Lamp):

@@ -1,13 +1,13 @@
 """LAMP with TAG's loss: the variant that the paper finds better on larger batches and under noise.
 
-The algorithm is in `submissions/blocks/matching/lamp.py`.
+The algorithm is in `submissions/blocks/gradient_matching/lamp.py`.
 """
 
 from __future__ import annotations
 
 from benchmark.spec import Parameter
-from submissions.blocks.matching.distances import L2L1, Distance, SquaredL2
-from submissions.blocks.matching.lamp import Lamp, lamp_parameters, lamp_variants
+from submissions.blocks.gradient_matching.distances import L2L1, Distance, SquaredL2
+from submissions.blocks.gradient_matching.lamp import Lamp, lamp_parameters, lamp_variants
 
 
 class LampL2L1(Lamp):

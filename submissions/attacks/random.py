@@ -8,14 +8,15 @@ from benchmark.spec import Attack, Knowledge, Observation, Public, Recovery
 
 
 class Random(Attack):
-    """The floor of every board: what an attack scores that reads no gradient at all."""
+    """The baseline of every board: what an attack scores that reads no gradient at all."""
 
     name = "random"
     summary = "Draws each token from the frequencies of the public text, ignoring the update."
     needs = frozenset({Knowledge.PUBLIC_TEXT})
+    baseline = True
 
     def prepare(self, public: Public) -> None:
-        """Tokenise the public text once."""
+        """Tokenize the public text once."""
         encoded = public.tokenizer(list(public.text), add_special_tokens=False)["input_ids"]
         self.tokens = [i for ids in encoded for i in ids if i not in public.forbidden_ids]
         self.lengths = [len(ids) for ids in encoded]

@@ -1,7 +1,7 @@
 """RLG, Revealing Labels from Gradients: tokens whose rows can be separated from all others.
 
 The row of a label is pushed against the hidden states that predict it, the row of any other token
-along them, so a half-space can hold the one and keep out the rest (`blocks/labels/separability`).
+along them, so a half-space can hold the one and keep out the rest (`separability`).
 That needs fewer token types than the hidden states have dimensions. Where input and output
 embeddings are one matrix, a token's input part is a direction of its own that separates it just as
 well; but the rows no longer sum to zero, so there every row has to be tested, and positions and
@@ -13,8 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from benchmark.spec import Attack, Observation, Parameter, Recovery, Role
-from submissions.blocks.labels.gradient import candidates, output_gradient
-from submissions.blocks.labels.separability import (
+from submissions.blocks.clock import Clock
+from submissions.blocks.output_layer.gradient import candidates, output_gradient
+from submissions.blocks.output_layer.separability import (
     Rows,
     Verdicts,
     coordinates,
@@ -52,18 +53,23 @@ class RevealLabels(Attack):
         if not len(filled):
             return Recovery(token_types=frozenset(), note="The output-layer gradient is all zero.")
         rows = coordinates(gradient[filled])  # (N, R)
+        clock = Clock(observation.seconds_left)
         if self.settings["solver"] == "exact":
-            verdicts = _exactly(rows)
+            verdicts = _exactly(rows, clock)
         else:
-            verdicts = separable_rows(rows, sizes[filled].cpu().numpy(), observation.seconds_left)
+            verdicts = separable_rows(rows, sizes[filled].cpu().numpy(), clock)
         found = filled[verdicts.separable.nonzero()[0]]
         allowed = frozenset(candidates(observation.public, len(gradient)).tolist())
         types = frozenset(found.tolist()) & allowed
-        return Recovery(token_types=types, note=_note(rows.shape[1], gradient.shape[1], verdicts))
+        note = _note(rows.shape[1], gradient.shape[1], verdicts)
+        return Recovery(token_types=types, note=note, stopped_by_clock=clock.stopped)
 
 
-def _exactly(rows: Rows) -> Verdicts:
-    found = [separable_exactly(rows, number) for number in range(len(rows))]
+def _exactly(rows: Rows, clock: Clock) -> Verdicts:
+    found = [
+        None if clock.is_up() else separable_exactly(rows, number, clock)
+        for number in range(len(rows))
+    ]
     separable = np.array([bool(answer) for answer in found])
     return Verdicts(separable, np.array([answer is not None for answer in found]), len(rows))
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from benchmark.spec import Parameter
-from submissions.blocks.matching.attack import MatchingAttack
-from submissions.blocks.matching.distances import L2L1, Distance
-from submissions.blocks.matching.settings import QUICK_STEPS, descent_parameters
+from submissions.blocks.gradient_matching.attack import MatchingAttack
+from submissions.blocks.gradient_matching.distances import L2L1, Distance
+from submissions.blocks.gradient_matching.settings import QUICK_STEPS, descent_parameters
 
 
 class TAG(MatchingAttack):
     """L2 plus α times L1 distance of the gradients, Adam from one Gaussian start."""
 
     name = "tag"
-    summary = "Optimises embeddings until the L2 and L1 distances of the gradients are small."
+    summary = "Optimizes embeddings until the L2 and L1 distances of the gradients are small."
     paper = "Deng et al., TAG: Gradient Attack on Transformer-based Language Models, 2021"
     parameters = {
         **descent_parameters(steps=2500, learning_rate=0.1),

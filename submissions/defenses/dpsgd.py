@@ -6,13 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import torch
 from torch import Tensor
 
-from benchmark.spec import Batch, Client, Defense, Parameter, Unsupported, Update
-from benchmark.suites import Training
-from submissions.blocks.accounting import epsilon, noise_multiplier
-from submissions.blocks.persample import clipped_sum
+from benchmark.spec import Batch, Budget, Client, Defense, Parameter, Unsupported, Update
+from submissions.blocks.dp.accounting import epsilon, noise_multiplier
+from submissions.blocks.dp.per_sample import clipped_sum
+from submissions.blocks.noise import normal_like
 
 
 class DPSGD(Defense):
@@ -47,8 +46,9 @@ class DPSGD(Defense):
 
         def gradient(part: Batch, names: Sequence[str]) -> Mapping[str, Tensor]:
             total = clipped_sum(client, part, names, clip)
+            spread = multiplier * clip
             return {
-                name: (value + multiplier * clip * _noise(value, client)) / len(part.labels)
+                name: (value + spread * normal_like(value, client.generator)) / len(part.labels)
                 for name, value in total.items()
             }
 
@@ -62,23 +62,18 @@ class DPSGD(Defense):
         target = float(self.settings["epsilon"])
         if target == 0.0:
             return float(self.settings["noise_multiplier"])
-        if client.training is None:
+        if client.budget is None:
             raise Unsupported("ε says nothing here: the task does not fix how long it trains")
-        return noise_multiplier(target, *_schedule(client.training, client.local_steps))
+        return noise_multiplier(target, *_schedule(client.budget, client.local_steps))
 
     def _epsilon(self, client: Client, multiplier: float) -> float | None:
-        """None where it is not finite or the task does not say how long it trains."""
-        if client.training is None:
+        """None where it is not finite or the task does not declare how long it trains."""
+        if client.budget is None:
             return None
-        spent = epsilon(multiplier, *_schedule(client.training, client.local_steps))
+        spent = epsilon(multiplier, *_schedule(client.budget, client.local_steps))
         return spent if math.isfinite(spent) else None
 
 
-def _schedule(training: Training, local_steps: int) -> tuple[float, int, float]:
+def _schedule(budget: Budget, local_steps: int) -> tuple[float, int, float]:
     """Sampling rate, number and δ of the noisy steps."""
-    rate = training.sampling_rate / local_steps
-    return rate, training.rounds * local_steps, training.delta
-
-
-def _noise(like: Tensor, client: Client) -> Tensor:
-    return torch.randn(like.shape, generator=client.generator, device=like.device, dtype=like.dtype)
+    return budget.sampling_rate / local_steps, budget.rounds * local_steps, budget.delta

@@ -8,6 +8,7 @@ from dataclasses import replace
 import torch
 
 from benchmark.spec import Defense, Parameter, Update
+from submissions.blocks.noise import normal_like
 
 
 class GaussianNoise(Defense):
@@ -29,9 +30,6 @@ class GaussianNoise(Defense):
         sigma = float(self.settings["sigma"])
         tensors = {}
         for name, tensor in update.tensors.items():
-            noise = torch.randn(
-                tensor.shape, generator=generator, device=tensor.device, dtype=tensor.dtype
-            )
-            tensors[name] = tensor + sigma * noise
+            tensors[name] = tensor + sigma * normal_like(tensor, generator)
         scale = math.hypot(update.noise_scale or 0.0, sigma)
         return replace(update, tensors=tensors, noise_scale=scale)

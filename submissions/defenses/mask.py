@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 
 from benchmark.spec import Defense, Parameter, Update
+from submissions.blocks.noise import uniform_like
 
 
 class Mask(Defense):
@@ -28,6 +29,5 @@ class Mask(Defense):
         ratio = float(self.settings["ratio"])
         tensors = {}
         for name, tensor in update.tensors.items():
-            drawn = torch.rand(tensor.shape, generator=generator, device=tensor.device)
-            tensors[name] = tensor.where(drawn >= ratio, 0.0)
+            tensors[name] = tensor.where(uniform_like(tensor, generator) >= ratio, 0.0)
         return replace(update, tensors=tensors)

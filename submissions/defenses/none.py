@@ -6,7 +6,7 @@ from benchmark.spec import Defense
 
 
 class NoDefense(Defense):
-    """The floor of every privacy-utility comparison."""
+    """The baseline of every privacy-utility comparison."""
 
     name = "none"
     summary = "Shares the plain gradient of every parameter."

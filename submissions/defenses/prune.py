@@ -14,7 +14,7 @@ from benchmark.spec import Defense, Parameter, Update
 class Prune(Defense):
     """Zeroes the entries of smallest magnitude (Zhu et al., 2019; FILM, section 6.3).
 
-    The papers do not say whether entries compete within their tensor or over the whole update. The
+    The papers do not tell whether entries compete within their tensor or over the whole update. The
     first explains why FILM loses no token at 0.99: 1 % of an embedding matrix is more than what a
     batch touches of it.
     """

@@ -3,7 +3,7 @@
 `builtin:` corpora bring their own splits. A real corpus has a train and a held-out file, and
 attacked rows are training rows in the papers, so: *private* is the last third of train, *public*
 (what an attacker may read) is the rest of train, *test* is held out. The tail is a block, not every
-third row, because neighbours in source order resemble each other (CoLA's examples come in pairs),
+third row, because neighbors in source order resemble each other (CoLA's examples come in pairs),
 and a pair must not be divided between the client and the attacker. A text that occurs twice stays
 in the first of private, public and test only, so no private text is public. Each split is then
 shuffled with a fixed seed, so any prefix of it is a random sample.
@@ -181,7 +181,8 @@ def _file_rows(name: str, part: str) -> Iterator[Row]:
                     yield _row(json.loads(line))
             except (ValueError, RecursionError) as error:
                 raise UserError(
-                    f"Line {number} of {path} cannot be read ({_reason(error)}); mend or remove it."
+                    f"Line {number} of {path} cannot be read ({_reason(error)}); repair or "
+                    "remove it."
                 ) from error
 
 

@@ -9,7 +9,7 @@ second derivative, which gradient matching needs, and no per-sample gradient, wh
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -113,7 +113,7 @@ class BiLSTMForSequenceClassification(BiLSTMPreTrainedModel):
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
-        **unused: Any,
+        **unused: object,
     ) -> SequenceClassifierOutput:
         """Logits of the classes, (B, classes)."""
         pooled = self.bilstm(input_ids, attention_mask, inputs_embeds)

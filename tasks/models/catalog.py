@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmark.errors import UserError
-from tasks.models.references import WEIGHTS, builtin_names
+from tasks.models.resolve import WEIGHTS, builtin_names
 
 
 @dataclass(frozen=True)

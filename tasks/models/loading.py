@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 import transformers
@@ -34,7 +34,7 @@ def open_model(
     """The complete model in eval mode, every parameter trainable, and its tokenizer.
 
     Weights that are missing or of another shape are an error here: nothing is ever drawn at
-    random. Fresh heads come from `sources.materialise`.
+    random. Fresh heads come from `sources.materialize`.
     """
     model, report = load_weights(directory, objective, DTYPES[precision])
     absent = sorted(report["missing_keys"]) + sorted(str(k) for k in report["mismatched_keys"])
@@ -49,8 +49,8 @@ def open_model(
 
 
 def load_weights(
-    directory: Path, objective: str, dtype: torch.dtype, **configuration: Any
-) -> tuple[PreTrainedModel, dict[str, Any]]:
+    directory: Path, objective: str, dtype: torch.dtype, **configuration: object
+) -> tuple[PreTrainedModel, dict[str, set[str]]]:
     """The model of a folder on the CPU, with the report of what its files lacked."""
     require_files(directory)
     auto_class = getattr(transformers, OBJECTIVES[objective].auto_class)
@@ -85,7 +85,7 @@ def require_folder(directory: Path) -> None:
 
 
 def require_files(directory: Path) -> None:
-    """Say what is missing before transformers does so at length."""
+    """Emit what is missing before transformers does so at length."""
     require_folder(directory)
     if not (directory / "config.json").is_file():
         raise UserError(f"{directory} is not a model folder: it has no config.json.")
@@ -97,7 +97,7 @@ def require_files(directory: Path) -> None:
 
 
 def freeze_to_buffers(model: torch.nn.Module) -> None:
-    """Turn what the architecture never trains (sinusoidal positions, say) into buffers.
+    """Turn what the architecture never trains (sinusoidal positions, emit) into buffers.
 
     `named_parameters` then lists exactly what a client trains and may share. The class name is
     asked too, since loading through transformers 5 forgets that such a table was frozen.

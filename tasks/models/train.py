@@ -16,10 +16,10 @@ import torch
 
 from benchmark.errors import UserError, unknown_name
 from benchmark.paths import data_directory
-from tasks.models.references import WEIGHTS
-from tasks.models.training import encoders, language, translation
-from tasks.models.training.text import RealText
-from tasks.models.training.workshop import Trained, Workshop, store
+from tasks.models.pretraining import encoders, language, translation
+from tasks.models.pretraining.text import RealText
+from tasks.models.pretraining.workshop import Trained, Workshop, store
+from tasks.models.resolve import WEIGHTS
 
 RECIPES: dict[str, Callable[[Workshop], Trained]] = {
     "gpt2-pretrained": language.pretrained,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from benchmark.spec import Knowledge
@@ -40,13 +39,13 @@ TWO_EPOCHS = Training(1920, 2, 16, 5e-4, test_rows=850)
 """LAMP fine-tunes its classifiers for two epochs."""
 TRANSLATING = Training(960, 2, 32, 1e-3, early_stopping=True, test_rows=200)
 """FLAT-CHAT: batches of 32 sentences, Adam."""
-PRICED = (
+UTILITY = (
     *(Pairing("wikitext-pretrained", defense=d) for d in ("none", "freeze_embeddings", "prune")),
     *(Pairing("wikitext-pretrained", defense=d) for d in ("gaussian_noise", "dpsgd")),
     *(Pairing("cola", defense=d) for d in ("none", "gaussian_noise")),
     *(Pairing("iwslt-finetuned", defense=d) for d in ("none", "freeze_output")),
 )
-"""What `make leaderboard` has time to price."""
+"""What `make leaderboard` has time to cost."""
 
 
 def batched(task: Task, *sizes: int) -> list[Task]:
@@ -200,9 +199,9 @@ SIZES = (2, 4, 8, 16, 32, 64, 128)
 """FILM's batches."""
 LANGUAGE_MODELING = (
     *batched(language_model("wikitext", "wikitext", "encyclopedia sentences"), *SIZES),
-    *batched(language_model("enron", "enron", "business e-mail"), *SIZES),
+    *batched(language_model("enron", "enron", "business email"), *SIZES),
     *batched(told_frequencies("wikitext", "encyclopedia sentences"), 16),
-    *batched(told_frequencies("enron", "business e-mail"), 16),
+    *batched(told_frequencies("enron", "business email"), 16),
     *batched(language_model("imdb", "imdb", "film reviews that it has not seen before"), 16),
     *batched(language_model("agnews-lm", "agnews-lm", "news that it has not seen before"), 16),
     *(unseen(task, *shape) for task in UNSEEN for shape in SHAPES),
@@ -210,9 +209,9 @@ LANGUAGE_MODELING = (
     language_model("wikitext-pretrained", "wikitext", "encyclopedia sentences", "gpt2-pretrained"),
     language_model("wikitext-scratch", "wikitext", "encyclopedia sentences", "gpt2-scratch"),
     language_model("wikitext-tied", "wikitext", "encyclopedia sentences", "gpt2-tied"),
-    language_model("enron-halfway", "enron", "business e-mail", "gpt2-halfway"),
-    language_model("enron-pretrained", "enron", "business e-mail", "gpt2-pretrained"),
-    language_model("enron-scratch", "enron", "business e-mail", "gpt2-scratch"),
+    language_model("enron-halfway", "enron", "business email", "gpt2-halfway"),
+    language_model("enron-pretrained", "enron", "business email", "gpt2-pretrained"),
+    language_model("enron-scratch", "enron", "business email", "gpt2-scratch"),
 )
 COLA = classifier("cola", "whether a sentence is acceptable", "mcc")
 CLASSIFICATION = (
@@ -277,36 +276,38 @@ def pairings(
     return tuple(Pairing(t, a, d) for t in tasks for d in defenses for a in attacks)
 
 
-MATCHING = ("dlg_quick", "tag_quick", "lamp_cos_quick", "lamp_cos_quick_no_lm", "lamp_l2l1_quick")
+MATCHING = ("dlg_quick", "tag_quick", "lamp_cos_quick", "lamp_l2l1_quick")
 CHECKPOINTED = tuple(
-    f"{corpus}-{state}"
-    for corpus in ("wikitext", "enron")
-    for state in ("halfway", "pretrained", "scratch")
+    f"{corpus}-{state}" for corpus in ("wikitext", "enron") for state in ("pretrained", "scratch")
 )
 SINGLE = ("wikitext", "enron", "imdb", "agnews-lm", "wikitext-tied", *CHECKPOINTED)
-FEW = tuple(f"{corpus}-b{size}" for corpus in ("wikitext", "enron") for size in (2, 4))
+FEW = ("wikitext-b4", "enron-b4")
 EXACT = (
-    *("cola", "cola-b[24]", "cola-f*", "cola-dropout", "sst2", "sst2-b[24]"),
-    *("rotten-tomatoes", "rotten-tomatoes-b[24]", "sst2-fl-distilbert", *SINGLE, *FEW),
+    *("cola", "cola-b4", "cola-finetuned", "cola-fedavg", "cola-dropout", "sst2", "sst2-b4"),
+    *("rotten-tomatoes", "rotten-tomatoes-b4", "sst2-fl-distilbert", *SINGLE, *FEW),
 )
 TASKS = (*LANGUAGE_MODELING, *CLASSIFICATION, *TRANSLATION, *FEDERATED)
-LARGE = re.compile(r"-b(8|32|64|128)$|(?<!wikitext)-b16$|frequencies-b16$|-t1500$")
-PLANNED = tuple(task.name for task in TASKS if not LARGE.search(task.name))
-"""Tasks of the default plan: all but some large batches, which would take minutes."""
+LEFT_OUT = (
+    *("-b2", "-b8", "-b16", "-b32", "-b64", "-b128", "-t1000", "-t1500", "-16x50", "-64x50"),
+    *("-halfway", "-float64"),
+)
+DEFAULT_TASKS = tuple(task.name for task in TASKS if not task.name.endswith(LEFT_OUT))
+"""Tasks of the default plan: of each row of sizes the ends, of each row of checkpoints two."""
 DEFENSES = (
     *("prune", "prune[ratio=0.9999]", "mask", "gaussian_noise", "dpsgd"),
     *("freeze_embeddings", "freeze_output", "freeze_both"),
 )
 PLAN = (
-    *pairings(PLANNED, ("random", "prior_only", "bag_of_words")),
+    *pairings(DEFAULT_TASKS, ("prior_only", "bag_of_words")),
+    *pairings(("cola", "wikitext", "iwslt", "agnews-fl"), ("random",)),
     *pairings(("cola",), MATCHING),
     *pairings(("wikitext", "enron"), ("film",)),
-    *pairings((*SINGLE, *FEW, "wikitext-b16"), ("film_beam_only",)),
+    *pairings((*SINGLE, *FEW), ("film_beam_only",)),
     *pairings(("*-frequencies",), ("film_oracle_frequency",)),
-    *pairings(tuple(n for n in PLANNED if "iwslt" in n), ("flat_chat",)),
-    *pairings(("iwslt", "iwslt-t1000"), ("flat_chat_abs", "flat_chat_oracle")),
+    *pairings(tuple(n for n in DEFAULT_TASKS if "iwslt" in n), ("flat_chat",)),
+    *pairings(("iwslt",), ("flat_chat_abs", "flat_chat_oracle")),
     *pairings(("iwslt",), ("rlg",)),
-    *pairings(("*-[0-9]*x[0-9]*",), ("flat_chat",)),
+    *pairings(("*-8x25", "*-32x100"), ("flat_chat",)),
     *pairings(EXACT, ("dager",)),
     *pairings(("cola",), ("prior_only", "bag_of_words", "dager"), DEFENSES),
     *pairings(("cola",), ("lamp_cos_quick",), ("prune", "gaussian_noise")),
@@ -319,7 +320,7 @@ PLAN = (
     *pairings(("iwslt-finetuned",), ("flat_chat",), ("prune", "dpsgd", "freeze_embeddings")),
     *pairings(("wikitext-tied",), ("flat_chat",)),
 )
-"""Floors; each family of attacks where its paper has it; defenses on one task of each objective,
+"""Baselines; each family of attacks where its paper has it; defenses on one task of each objective,
 against the attacks that may be the strongest there."""
 
 SUITE = Suite(
@@ -327,5 +328,5 @@ SUITE = Suite(
     summary="Every task family on text and models made for this project: nothing to download.",
     tasks=TASKS,
     plan=PLAN,
-    utility=PRICED,
+    utility=UTILITY,
 )

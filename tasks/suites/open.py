@@ -112,7 +112,7 @@ SUITE = Suite(
         *batched(classifier("sst2", "the mood of phrases from film reviews", "accuracy"), 2, 4, 8),
         *batched(classifier("rotten-tomatoes", "film reviews", "accuracy"), 2, 4, 8),
         *batched(language_model("wikitext", "encyclopedia sentences"), 4, 16),
-        *batched(language_model("enron", "business e-mail"), 4, 16),
+        *batched(language_model("enron", "business email"), 4, 16),
         *(unseen_domain("imdb", "imdb", "film reviews", *shape) for shape in SHAPES),
         *(unseen_domain("agnews-lm", "agnews", "news", *shape) for shape in SHAPES),
     ),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from benchmark import registry
+from benchmark.plugins.registry import all_tasks, load_task, model_package
 from benchmark.spec import Batch, Client, Update
 
 
 def client(**changes: object) -> tuple[Client, Batch]:
-    side = registry.load_task(registry.tasks()["mini/cola-b4"])
-    room = registry.model_room()
+    side = load_task(all_tasks()["mini/cola-b4"])
+    room = model_package()
     model, _ = room.open_model(
         side.model_directory, "classification", "float64", torch.device("cpu")
     )

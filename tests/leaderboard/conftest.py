@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.site import render
+from leaderboard.render.site import render
 from tests.leaderboard.samples import sample_catalogue, write_sample_results
 
 

@@ -1,4 +1,4 @@
-"""Builds records, scores and a catalogue that look like real ones, the same on every call."""
+"""Builds records, scores and a catalog that look like real ones, the same on every call."""
 
 from __future__ import annotations
 
@@ -7,22 +7,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean, pstdev
 
-from benchmark.records import (
+from benchmark.files import Parameters, file_digest
+from benchmark.results.schema import (
     Example,
     MetricValue,
-    Parameters,
     Provenance,
     Record,
     Score,
     SnapshotResult,
     Status,
-    file_digest,
-    record_path,
-    score_path,
 )
-from leaderboard.catalogue import (
+from benchmark.results.store import record_path, score_path
+from leaderboard.data.catalog import (
     BrokenRow,
-    Catalogue,
+    Catalog,
     ParameterRow,
     SubmissionRow,
     SuiteRow,
@@ -31,6 +29,7 @@ from leaderboard.catalogue import (
 
 HOSTILE = "<script>alert('leak')</script>"
 SNAPSHOTS = 8
+BASELINES = ("random", "prior_only")
 SENTENCE_METRICS = ("rouge1", "rouge2", "rougeL", "best_rougeL", "exact_match", "nerr")
 TYPE_METRICS = ("type_precision", "type_recall", "type_f1", "ptlr")
 
@@ -91,9 +90,13 @@ def make_provenance() -> Provenance:
 
 
 def make_snapshots(
-    count: int = SNAPSHOTS, failed: int = 0, token_sets: bool = False, reason: str = "diverged"
+    count: int = SNAPSHOTS,
+    failed: int = 0,
+    token_sets: bool = False,
+    reason: str = "diverged",
+    cut: int = 0,
 ) -> list[SnapshotResult]:
-    """Results of snapshots, the last `failed` of which ended in an error."""
+    """Results of snapshots, the last `failed` of which ended in an error, the first cut by time."""
     good = [
         SnapshotResult(
             index=index,
@@ -103,6 +106,7 @@ def make_snapshots(
             sentences=[] if token_sets else [[5, 6, 7]],
             texts=[] if token_sets else ["some recovered text"],
             token_types=[5, 6, 7] if token_sets else None,
+            stopped_by_clock=index < cut,
         )
         for index in range(count - failed)
     ]
@@ -246,9 +250,9 @@ def _example(source: random.Random, index: int, level: float) -> Example:
     return Example(index=index, truth=SENTENCES[index], recovered=" ".join(guessed))
 
 
-def sample_catalogue() -> Catalogue:
-    """What a registry would say about the sample results, one broken plug-in included."""
-    return Catalogue(
+def sample_catalogue() -> Catalog:
+    """What a registry would tell about the sample results, one broken plug-in included."""
+    return Catalog(
         suites=(
             SuiteRow("mini", "Tiny models and embedded corpora; runs on two cores in minutes."),
             SuiteRow("paper", "The papers' own corpora, models and batch sizes."),
@@ -292,5 +296,6 @@ def _attack_row(name: str) -> SubmissionRow:
         parameters=(ParameterRow("loss", "cosine", "distance between gradients"),),
         observes=("word-embedding",),
         needs=("labels",),
+        baseline=name in BASELINES,
         digest="ab" * 32,
     )

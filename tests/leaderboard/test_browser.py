@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from leaderboard.render.site import render
+from tests.leaderboard.samples import sample_catalogue
+
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+WebDriverException = pytest.importorskip("selenium.common").WebDriverException
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
 DRIVER = shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium with chromedriver")
@@ -33,8 +38,8 @@ const luminance = ([r, g, b]) =>
   0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
 const backdrop = (node) => {
   for (; node; node = node.parentElement) {
-    const colour = parse(getComputedStyle(node).backgroundColor);
-    if (colour.length === 3 || colour[3] === 1) return colour;
+    const color = parse(getComputedStyle(node).backgroundColor);
+    if (color.length === 3 || color[3] === 1) return color;
   }
   return [255, 255, 255];
 };
@@ -58,13 +63,16 @@ def browser() -> Iterator[Chrome]:
     for argument in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage"):
         options.add_argument(f"--{argument}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    try:
+        driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    except WebDriverException as error:
+        pytest.skip(f"Chromium does not start on this machine: {(error.msg or '')[:100]}")
     yield driver
     driver.quit()
 
 
 def resize(browser: Chrome, width: int, scheme: str = "light", height: int = 900) -> None:
-    """Emulate a viewport, as windows have a least width, and a colour scheme."""
+    """Emulate a viewport, as windows have a least width, and a color scheme."""
     metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     features = [{"name": "prefers-color-scheme", "value": scheme}]
@@ -90,7 +98,7 @@ def test_text_is_readable(browser: Chrome, sample_site: Path, scheme: str) -> No
 
 def console(browser: Chrome) -> list[object]:
     """What the browser logged since the last call."""
-    entries: list[object] = browser.get_log("browser")  # type: ignore[no-untyped-call]
+    entries: list[object] = browser.get_log("browser")
     return entries
 
 
@@ -170,3 +178,21 @@ def test_a_task_page_sorts_its_ranked_rows_only(browser: Chrome, sample_site: Pa
     ranked, silent = browser.execute_script(script)
     assert ranked[-1].startswith("=1")
     assert set(silent) == {"–"}
+
+
+def test_a_page_of_a_running_run_brings_the_news_by_itself(
+    browser: Chrome, sample_results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The content policy lets a page reload itself, and the last one stays as it is."""
+    monkeypatch.setattr("leaderboard.render.pages.REFRESH_SECONDS", 1)
+    out = tmp_path / "site"
+    page = render(sample_results, out, sample_catalogue(), running=(1, 2))
+    console(browser)
+    browser.get(page.as_uri())
+    assert "Running: 1 of 2 cells" in browser.find_element("css selector", "main").text
+    render(sample_results, out, sample_catalogue())
+    deadline = time.monotonic() + 20
+    while "Running:" in browser.execute_script("return document.body.innerText"):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert console(browser) == []

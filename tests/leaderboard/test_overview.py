@@ -7,14 +7,15 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.records import Parameters, Status
-from leaderboard.catalogue import TaskRow
-from leaderboard.families import by_family, family_title, stem, task_order
-from leaderboard.matrix import Matrix, silences
-from leaderboard.overview import attack_matrix, defense_matrix
-from leaderboard.ranking import boards
-from leaderboard.rows import Row
-from tests.leaderboard.samples import make_record, make_score, make_snapshots
+from benchmark.files import Parameters
+from benchmark.results.schema import Status
+from leaderboard.data.catalog import TaskRow
+from leaderboard.data.ordering import by_family, family_title, stem, task_order
+from leaderboard.data.ranking import boards
+from leaderboard.data.rows import Row
+from leaderboard.views.matrix import Matrix, missing_results
+from leaderboard.views.overview import attack_matrix, defense_matrix
+from tests.leaderboard.samples import BASELINES, make_record, make_score, make_snapshots
 
 LM, CLS = "language-modeling", "classification"
 TASKS = [TaskRow("s/cola", CLS, "Judges."), TaskRow("s/wiki", LM, "Reads."), TaskRow("s/x", "", "")]
@@ -37,7 +38,8 @@ def row(
         attack_parameters=parameters,
         snapshots=make_snapshots(token_sets=token_sets),
     )
-    return Row(record, make_score({"rougeL": [level] * 8, "type_f1": [level] * 8}))
+    score = make_score({"rougeL": [level] * 8, "type_f1": [level] * 8})
+    return Row(record, score, baseline=attack in BASELINES)
 
 
 def attacks(rows: list[Row], metric: str = "rougeL") -> Matrix:
@@ -175,6 +177,6 @@ def test_a_reason_is_said_once_with_all_its_tasks() -> None:
         for task in ("s/wiki", "s/cola")
     ]
     rows = [*failed, row("s/wiki", "a", 0.4)]
-    (silence,) = silences([attacks(rows), attacks(rows, "type_f1")])
+    (silence,) = missing_results([attacks(rows), attacks(rows, "type_f1")])
     assert (silence.head.row.attack, silence.label) == ("film", "unsupported")
     assert (silence.reason, silence.tasks) == ("needs labels", ("s/wiki", "s/cola"))

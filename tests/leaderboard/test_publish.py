@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmark.errors import UserError
-from leaderboard.publish import MARKER, check_target, publish
+from leaderboard.render.publish import MARKER, check_target, publish
 
 PAGES = {"index.html": "new", "tasks/a.html": "a"}
 

@@ -7,8 +7,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.records import MetricValue, Record, Score, Status
-from leaderboard.ranking import Board, Row, boards, main_metrics, shared_ranks
+from benchmark.results.schema import MetricValue, Record, Score, Status
+from leaderboard.data.ranking import Board, Row, boards, main_metrics, shared_ranks
 from tests.leaderboard.samples import make_record, make_score, make_snapshots
 
 FAMILIES = {"mini/cola-b1": "classification", "mini/iwslt": "translation"}

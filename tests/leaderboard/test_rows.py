@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from benchmark.errors import UserError
-from benchmark.records import Status, score_path
-from leaderboard.rows import NOT_SCORED, Row, load
+from benchmark.results.schema import Status
+from benchmark.results.store import score_path
+from leaderboard.data.rows import NOT_SCORED, Row, load
 from tests.leaderboard.samples import make_record, make_score, make_snapshots, store
 
 

@@ -11,11 +11,13 @@ import pytest
 
 from benchmark.errors import UserError
 from benchmark.metrics.table import METRICS
-from benchmark.records import Example, Status
-from benchmark.registry import Broken, Entry
+from benchmark.plugins.catalog import Entry
+from benchmark.plugins.registry import Broken
+from benchmark.results.schema import Example, Status
+from benchmark.spec import Parameter
 from benchmark.suites import Suite, Task
-from leaderboard.catalogue import Catalogue, SubmissionRow, TaskRow
-from leaderboard.site import render, render_all
+from leaderboard.data.catalog import Catalog, SubmissionRow, TaskRow
+from leaderboard.render.site import render, render_all
 from tests.leaderboard.samples import (
     HOSTILE,
     TASKS,
@@ -50,18 +52,18 @@ def contents(site: Path) -> dict[str, bytes]:
     return {str(p.relative_to(site)): p.read_bytes() for p in site.rglob("*") if p.is_file()}
 
 
-def draw(tmp_path: Path, catalogue: Catalogue | None = None) -> Path:
+def draw(tmp_path: Path, catalog: Catalog | None = None) -> Path:
     """A site from the results in `tmp_path / "results"`: its root folder."""
     out = tmp_path / "site"
-    return render(tmp_path / "results", out, catalogue or Catalogue()).parent
+    return render(tmp_path / "results", out, catalog or Catalog()).parent
 
 
 def test_every_task_and_submission_has_a_page(sample_site: Path) -> None:
-    catalogue = sample_catalogue()
+    catalog = sample_catalogue()
     tasks = list((sample_site / "tasks").iterdir())
     submissions = list((sample_site / "submissions").iterdir())
-    assert len(tasks) == len(catalogue.tasks)
-    assert len(submissions) == len(catalogue.submissions) + 1  # the attack that only records name
+    assert len(tasks) == len(catalog.tasks)
+    assert len(submissions) == len(catalog.submissions) + 1  # the attack that only records name
     assert (sample_site / "index.html").is_file()
 
 
@@ -120,11 +122,11 @@ def test_untrusted_words_are_text(tmp_path: Path) -> None:
     store(
         tmp_path / "results", record, make_score({"rougeL": [0.5] * 8, HOSTILE: [1.0]}, [example])
     )
-    catalogue = Catalogue(
+    catalog = Catalog(
         tasks=(TaskRow(f"mini/{HOSTILE}", HOSTILE, HOSTILE, grants=(HOSTILE,), papers=(HOSTILE,)),),
         submissions=(SubmissionRow("attack", HOSTILE, HOSTILE, HOSTILE, needs=(HOSTILE,)),),
     )
-    site = draw(tmp_path, catalogue)
+    site = draw(tmp_path, catalog)
     for page in pages(site):
         text = page.read_text("utf-8")
         assert HOSTILE not in text
@@ -141,6 +143,20 @@ def test_a_second_render_is_identical(
     render(sample_results, tmp_path / "again", sample_catalogue())
     assert contents(again) == contents(sample_site)
     assert [entry.name for entry in tmp_path.iterdir()] == ["again"]
+
+
+def test_what_the_time_limit_has_cut_is_marked(tmp_path: Path) -> None:
+    """In the matrix, on the task's page and on the attack's; nothing else bears the mark."""
+    task, mark = next(iter(TASKS)), "cut by the time limit"
+    store(tmp_path / "results", make_record(task, "prior_only"), make_score())
+    assert not any(mark in page.read_text("utf-8") for page in pages(draw(tmp_path)))
+    cut = make_record(task, "dager", snapshots=make_snapshots(cut=3))
+    store(tmp_path / "results", cut, make_score())
+    site = draw(tmp_path)
+    marked = {page.name for page in pages(site) if f"3 of 8 {mark}" in page.read_text("utf-8")}
+    names = {"index.html", "attack-dager.html", "defense-none.html"}
+    assert marked == names | {task.replace("/", ".") + ".html"}
+    assert '<small class="cut">3 cut' in (site / "index.html").read_text("utf-8")
 
 
 def test_cells_without_a_number_keep_their_reason(sample_site: Path) -> None:
@@ -187,9 +203,10 @@ def test_a_matrix_of_floors_comes_last(tmp_path: Path) -> None:
     store(tmp_path / "results", make_record(attack="random"), make_score())
     token_sets = make_record(attack="bag_of_words", snapshots=make_snapshots(token_sets=True))
     store(tmp_path / "results", token_sets, make_score({"type_f1": [0.9] * 8}))
-    index = (draw(tmp_path) / "index.html").read_text("utf-8")
+    guess = SubmissionRow("attack", "random", "Guesses.", baseline=True)
+    index = (draw(tmp_path, Catalog(submissions=(guess,))) / "index.html").read_text("utf-8")
     types, sentences = index.index("Token types recovered"), index.index("Sentences recovered")
-    assert types < sentences < index.index("Only floors have numbers here so far")
+    assert types < sentences < index.index("Only baselines have numbers here so far")
 
 
 def test_defenses_are_compared_where_there_are_several(sample_site: Path, tmp_path: Path) -> None:
@@ -213,13 +230,13 @@ def test_records_may_name_what_the_catalogue_lacks(tmp_path: Path) -> None:
     store(tmp_path / "results", make_record("old/gone", "lost", "forgotten"), make_score())
     site = draw(tmp_path)
     for page in ("tasks/old.gone", "submissions/attack-lost", "submissions/defense-forgotten"):
-        assert "not in the catalogue" in (site / f"{page}.html").read_text("utf-8")
+        assert "not in the catalog" in (site / f"{page}.html").read_text("utf-8")
 
 
 def test_a_superseded_version_is_marked_and_left_out_of_the_overview(tmp_path: Path) -> None:
     store(tmp_path / "results", make_record(attack="elder", version=1), make_score())
-    catalogue = Catalogue(tasks=(TaskRow("mini/cola-b1", "classification", "", version=2),))
-    site = draw(tmp_path, catalogue)
+    catalog = Catalog(tasks=(TaskRow("mini/cola-b1", "classification", "", version=2),))
+    site = draw(tmp_path, catalog)
     assert "superseded" in (site / "tasks" / "mini.cola-b1.html").read_text("utf-8")
     assert 'class="matrix' not in (site / "index.html").read_text("utf-8")
 
@@ -251,7 +268,7 @@ def test_statuses_of_a_site_without_numbers(tmp_path: Path) -> None:
 
 def test_the_registry_fills_the_catalogue(tmp_path: Path) -> None:
     task = Task("mini/x", "classification", "x", "builtin:x", "builtin:y", "classification")
-    parameter = {"default": 3, "meaning": "how often", "low": None, "high": None, "choices": ()}
+    parameter = Parameter(3, "how often")
     entry = Entry(
         kind="attack",
         name="guess",

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from benchmark.paths import ROOT
-from benchmark.records import Record, Status
-from benchmark.registry import Catalogue
+from benchmark.plugins.catalog import Catalog
+from benchmark.results.schema import Record, Status
 from tests.harness import RunCells
 
 ATTACKS = sorted(p.stem for p in (ROOT / "submissions/attacks").glob("[!_]*.py"))
@@ -33,10 +33,10 @@ def answers(records: list[Record]) -> list[object]:
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_an_attack_keeps_the_contract(
-    attack: str, run_cells: RunCells, catalogues: tuple[Catalogue, Catalogue], tmp_path: Path
+    attack: str, run_cells: RunCells, catalogs: tuple[Catalog, Catalog], tmp_path: Path
 ) -> None:
     """Every family is answered or refused with a reason, and the same seed answers the same."""
-    entry = catalogues[0].entries[attack]
+    entry = catalogs[0].entries[attack]
     assert entry.name == attack, "an attack's file is named after it"
     assert entry.summary.endswith(".")
     done = {t: run_cells(attack + QUICK.get(attack, ""), task=t, results=tmp_path / "1")[0]
@@ -52,9 +52,9 @@ def test_an_attack_keeps_the_contract(
 
 @pytest.mark.parametrize("defense", DEFENSES)
 def test_a_defense_keeps_the_contract(
-    defense: str, run_cells: RunCells, catalogues: tuple[Catalogue, Catalogue]
+    defense: str, run_cells: RunCells, catalogs: tuple[Catalog, Catalog]
 ) -> None:
-    assert catalogues[1].entries[defense].name == defense, "a defense's file is named after it"
+    assert catalogs[1].entries[defense].name == defense, "a defense's file is named after it"
     for task in TASKS:
         record = run_cells("random", task=task, defense=defense)[0]
         assert record.status is Status.OK, f"{task}: {record.reason}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmark.records import Status
+from benchmark.results.schema import Status
 from tests.harness import RunCells
-from tests.submissions.test_floors import means
+from tests.submissions.test_baselines import means
 
 
 @pytest.mark.parametrize("task", ["mini/cola", "mini/wikitext", "mini/cola-float64"])
@@ -42,24 +42,25 @@ def test_a_model_without_attention_is_not_supported(run_cells: RunCells) -> None
 def test_a_search_that_is_cut_short_says_so_and_gives_what_it_has(
     run_cells: RunCells, task: str
 ) -> None:
-    record = run_cells("dager[seconds=0.1]", task=task)[0]
+    record = run_cells("dager[work=0.2]", task=task)[0]
     assert record.status is Status.OK
-    cut = [s for s in record.snapshots if s.note.startswith("The time was up.")]
+    cut = [s for s in record.snapshots if s.note.startswith("The work was done.")]
     assert cut
     assert all(s.token_types for s in cut)
+    assert not any(s.stopped_by_clock for s in record.snapshots)
 
 
 @pytest.mark.parametrize("defense", ["prune", "mask", "gaussian_noise", "dpsgd", "freeze_both"])
 @pytest.mark.parametrize("task", ["mini/cola", "mini/wikitext-pretrained"])
 def test_every_defense_gets_an_answer(run_cells: RunCells, task: str, defense: str) -> None:
-    record = run_cells("dager[rounds=1]", task=task, defense=defense)[0]
+    record = run_cells("dager[rounds=1,work=5.0]", task=task, defense=defense)[0]
     assert record.status is Status.OK, record.reason
     if defense == "freeze_both":
         assert means(record)["exact_match"] == 1.0
 
 
 def test_more_tokens_than_dimensions_are_said_to_be_so(run_cells: RunCells) -> None:
-    record = run_cells("dager", task="mini/wikitext-b16", time_limit=300)[0]
+    record = run_cells("dager[work=20.0]", task="mini/wikitext-b16", time_limit=300)[0]
     assert record.status is Status.OK
     assert all("as many tokens as the model is wide (96)" in s.note for s in record.snapshots)
     assert any(s.sentences for s in record.snapshots)

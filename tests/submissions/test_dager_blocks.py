@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -21,9 +22,11 @@ from transformers import (
 
 from benchmark.spec import Batch, Client, Observation, Public, Update
 from submissions.attacks.dager import Dager
+from submissions.blocks.clock import Clock
 from submissions.blocks.dager.anatomy import Anatomy
 from submissions.blocks.dager.completion import completed
 from submissions.blocks.dager.context import Context
+from submissions.blocks.dager.effort import Effort
 from submissions.blocks.dager.shares import shares_of
 from submissions.blocks.dager.spans import noisy_rank, span_of
 from submissions.blocks.dager.vocabulary import FirstInputs, candidates
@@ -31,7 +34,7 @@ from tasks.models.roles import roles
 from tasks.objectives import OBJECTIVES
 from tests.submissions.test_matching_models import VOCABULARY, make_tokenizer
 
-SMALL = {
+SMALL: dict[str, Any] = {
     "vocab_size": len(VOCABULARY), "hidden_size": 64, "num_hidden_layers": 3,
     "num_attention_heads": 4, "intermediate_size": 128, "attn_implementation": "eager",
 }  # fmt: skip
@@ -39,6 +42,8 @@ SMALL = {
 
 def make_model(kind: str) -> Any:
     torch.manual_seed(0)
+    config: Any  # of any of the classes below
+    eager: dict[str, Any] = {"attn_implementation": "eager", "initializer_range": 0.1}
     match kind:
         case "bert":
             return BertForSequenceClassification(BertConfig(**SMALL, initializer_range=0.1)).eval()
@@ -50,7 +55,7 @@ def make_model(kind: str) -> Any:
         case "distilbert":
             config = DistilBertConfig(
                 vocab_size=len(VOCABULARY), dim=64, n_layers=3, n_heads=4, hidden_dim=128,
-                attn_implementation="eager", initializer_range=0.1,
+                **eager,
             )  # fmt: skip
             return DistilBertForSequenceClassification(config).eval()
         case _:
@@ -80,9 +85,9 @@ def test_two_sentences_without_any_knowledge(kind: str) -> None:
     observation, ids = observe(kind, [[3, 14, 15, 9, 2, 6], [5, 35, 8, 14]])
     hidden = observation.public.forbidden_ids
     truth = {tuple(i for i in row if i not in hidden) for row in ids.tolist()}
-    answer = Dager(seconds=10.0).recover(observation)
+    answer = Dager().recover(observation)
     assert {tuple(sentence) for sentence in answer.sentences} == truth
-    assert answer.token_types == {i for row in truth for i in row}
+    assert answer.token_types == frozenset(i for row in truth for i in row)
 
 
 def test_without_attention_gradients_there_is_nothing_to_read() -> None:
@@ -97,7 +102,7 @@ def test_a_long_sentence_without_learned_positions() -> None:
     """Words of all places share one set of candidates."""
     observation, ids = observe("llama", [list(range(2, 38))])
     truth = [i for i in ids[0].tolist() if i not in observation.public.forbidden_ids]
-    assert [list(s) for s in Dager(seconds=60.0).recover(observation).sentences] == [truth]
+    assert [list(s) for s in Dager().recover(observation).sentences] == [truth]
 
 
 @pytest.mark.parametrize("kind", ["bert", "llama"])
@@ -113,7 +118,7 @@ def test_an_update_of_zeros_says_nothing(kind: str) -> None:
 def test_one_word_is_read(kind: str) -> None:
     observation, ids = observe(kind, [[7]])
     truth = [i for i in ids[0].tolist() if i not in observation.public.forbidden_ids]
-    assert [list(s) for s in Dager(seconds=10.0).recover(observation).sentences] == [truth]
+    assert [list(s) for s in Dager().recover(observation).sentences] == [truth]
 
 
 @pytest.mark.parametrize("kind", ["bert", "llama"])
@@ -129,7 +134,7 @@ def test_the_difference_after_local_steps_is_read(kind: str) -> None:
     batch = public.objective.encode(public.tokenizer, texts, [0, 1, 0], None, 40)
     update = client.update(batch, [name for name, _ in public.model.named_parameters()])
     assert update.kind == "difference"
-    found = Dager(seconds=20.0).recover(replace(observation, update=update)).sentences
+    found = Dager().recover(replace(observation, update=update)).sentences
     truth = {tuple(i for i in row if i not in public.forbidden_ids) for row in ids.tolist()}
     assert {tuple(sentence) for sentence in found} == truth
 
@@ -150,7 +155,7 @@ def test_known_noise_sets_the_threshold() -> None:
     noisy = {n: t + scale * torch.randn(t.shape, generator=generator) for n, t in tensors.items()}
     for known in (scale, None):
         update = Update(noisy, noise_scale=known)
-        answer = Dager(seconds=5.0).recover(replace(observation, update=update))
+        answer = Dager().recover(replace(observation, update=update))
         assert list(answer.sentences[0]) == ids[0, 1:-1].tolist()
 
 
@@ -179,7 +184,8 @@ def test_a_trial_equals_the_model_s_own_heads() -> None:
     tokens = torch.arange(5, 20)
     inputs = FirstInputs(anatomy, 5).build(tokens, positions).float()
     with torch.inference_mode():
-        context = Context(anatomy, inputs, positions, span, 64, torch.Generator().manual_seed(0))
+        generator, effort = torch.Generator().manual_seed(0), Effort(10**9, Clock(lambda: math.inf))
+        context = Context(anatomy, inputs, positions, span, 64, generator, effort)
         chosen = torch.tensor([[0, 4, 8, 10, 13], [2, 3, 6, 9, 12]])
         tried = context.trials(chosen, 2, torch.tensor([6, 7, 8]))  # (N, M)
         for number, entry in enumerate((6, 7, 8)):

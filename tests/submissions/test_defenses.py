@@ -8,11 +8,11 @@ import pytest
 import torch
 from opacus.accountants import RDPAccountant
 
-from benchmark import registry
-from benchmark.records import Status
+from benchmark.plugins.registry import all_tasks, load_task, model_package
+from benchmark.results.schema import Status
 from benchmark.spec import Batch, Client, Role, Unsupported, Update
 from benchmark.suites import Training
-from submissions.blocks.persample import sample_gradients
+from submissions.blocks.dp.per_sample import sample_gradients
 from submissions.defenses.dpsgd import DPSGD
 from submissions.defenses.freeze_both import FreezeBoth
 from submissions.defenses.freeze_embeddings import FreezeEmbeddings
@@ -22,7 +22,7 @@ from submissions.defenses.mask import Mask
 from submissions.defenses.none import NoDefense
 from submissions.defenses.prune import Prune
 from tests.harness import RunCells
-from tests.submissions.test_floors import means
+from tests.submissions.test_baselines import means
 
 BUDGET = Training(rows=960, epochs=2, batch_size=16, learning_rate=1e-3)
 
@@ -33,8 +33,8 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 def client(task: str, samples: int = 4, **settings: object) -> tuple[Client, Batch]:
     """A client of a task with sentences of unequal lengths."""
-    side = registry.load_task(registry.tasks()[task])
-    room = registry.model_room()
+    side = load_task(all_tasks()[task])
+    room = model_package()
     wanted = side.task
     model, _ = room.open_model(
         side.model_directory, wanted.objective, wanted.precision, torch.device("cpu")
@@ -150,7 +150,7 @@ class Turned(torch.nn.Module):
 
 def test_a_layer_that_mixes_samples_is_not_supported() -> None:
     made, batch = client("mini/cola")
-    made.model.classifier = Turned(made.model.classifier)  # type: ignore[assignment]
+    made.model.classifier = Turned(made.model.get_submodule("classifier"))
     reason = r"Opacus cannot tell the samples' gradients of classifier.layer.weight apart"
     with pytest.raises(Unsupported, match=reason):
         DPSGD().client_update(made, batch)
@@ -187,7 +187,7 @@ def test_noise_is_of_the_stated_scale_also_after_local_steps(steps: int) -> None
 
 
 def test_epsilon_is_what_opacus_says_step_by_step() -> None:
-    made, batch = client("mini/cola", training=BUDGET)
+    made, batch = client("mini/cola", budget=BUDGET.budget)
     update = DPSGD(noise_multiplier=0.8).client_update(made, batch)
     accountant = RDPAccountant()
     for _ in range(BUDGET.rounds):
@@ -196,7 +196,7 @@ def test_epsilon_is_what_opacus_says_step_by_step() -> None:
 
 
 def test_a_budget_sets_the_noise() -> None:
-    made, batch = client("mini/cola", training=BUDGET)
+    made, batch = client("mini/cola", budget=BUDGET.budget)
     strict, loose = (DPSGD(epsilon=e).client_update(made, batch) for e in (1.0, 10.0))
     assert strict.epsilon == pytest.approx(1.0, abs=0.02)
     assert loose.epsilon == pytest.approx(10.0, abs=0.02)
@@ -210,7 +210,7 @@ def test_without_a_budget_no_epsilon_is_claimed() -> None:
     assert DPSGD().client_update(made, batch).epsilon is None
     with pytest.raises(Unsupported, match="does not fix how long"):
         DPSGD(epsilon=1.0).client_update(made, batch)
-    made, batch = client("mini/cola", samples=1, training=BUDGET)
+    made, batch = client("mini/cola", samples=1, budget=BUDGET.budget)
     assert DPSGD(noise_multiplier=0.0).client_update(made, batch).epsilon is None
 
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from benchmark.spec import Observation
-from submissions.blocks.matching.build import build_matcher, random_points, samples_of
-from submissions.blocks.matching.distances import (
+from submissions.blocks.gradient_matching.build import build_matcher, random_points, samples_of
+from submissions.blocks.gradient_matching.distances import (
     L2L1,
     Cosine,
     Damage,
@@ -19,12 +19,12 @@ from submissions.blocks.matching.distances import (
     Target,
     layer_factors,
 )
-from submissions.blocks.matching.gradients import Dense, Outer
-from submissions.blocks.matching.matcher import Matcher
-from submissions.blocks.matching.plain import PlainMatcher, SimulatingMatcher
-from submissions.blocks.matching.problem import Problem, layout_of, problems_of
-from submissions.blocks.matching.samples import Points
-from submissions.blocks.matching.traced import TracedMatcher, UnknownLayer
+from submissions.blocks.gradient_matching.gradients import Dense, Outer
+from submissions.blocks.gradient_matching.matcher import Matcher
+from submissions.blocks.gradient_matching.plain import PlainMatcher, SimulatingMatcher
+from submissions.blocks.gradient_matching.problem import Problem, layout_of, problems_of
+from submissions.blocks.gradient_matching.samples import Points
+from submissions.blocks.gradient_matching.traced import TracedMatcher, UnknownLayer
 from tests.submissions.test_matching_models import LANGUAGE_MODELS, MODELS, make_public, observe
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -35,17 +35,17 @@ OTHERS = ("word5 word7", "word11 word12 word13 word14", "word1 word20")
 CANDIDATES = 3
 
 
-def problems(name: str, batch: int, optimise: bool = False) -> list[Problem]:
+def problems(name: str, batch: int, optimize: bool = False) -> list[Problem]:
     public = make_public(name)
     observations = [observe(public, *texts[:batch]) for texts in (SENTENCES, OTHERS)]
-    return [p for i, o in enumerate(observations) for p in problems_of(o, i, optimise)]
+    return [p for i, o in enumerate(observations) for p in problems_of(o, i, optimize)]
 
 
 def matchers(
-    name: str, batch: int, distance: Distance, optimise: bool = False
+    name: str, batch: int, distance: Distance, optimize: bool = False
 ) -> tuple[TracedMatcher, PlainMatcher]:
-    several = problems(name, batch, optimise)
-    samples = samples_of(several, layout_of(several), optimise)
+    several = problems(name, batch, optimize)
+    samples = samples_of(several, layout_of(several), optimize)
     traced, note = build_matcher(several, samples, distance)
     assert isinstance(traced, TracedMatcher), note
     return traced, PlainMatcher(samples, traced.targets, distance, traced.factors)
@@ -91,8 +91,8 @@ def test_losses_and_input_gradients_agree(name: str, batch: int, distance: Dista
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
-def test_optimised_labels_agree(name: str) -> None:
-    traced, plain = matchers(name, 1, SquaredL2(), optimise=True)
+def test_optimized_labels_agree(name: str) -> None:
+    traced, plain = matchers(name, 1, SquaredL2(), optimize=True)
     points = points_for(traced)
     fast, fast_gradients = evaluate(traced, points)
     slow, slow_gradients = evaluate(plain, points)
@@ -110,7 +110,7 @@ def test_the_true_embeddings_have_no_distance(name: str) -> None:
     observation = observe(public, SENTENCES[0])
     several = problems_of(observation, 0, False)
     samples = samples_of(several, layout_of(several), False)
-    if name in LANGUAGE_MODELS:  # a random table has no clear neighbours
+    if name in LANGUAGE_MODELS:  # a random table has no clear neighbors
         samples = replace(samples, vocabulary=replace(samples.vocabulary, sharpness=300.0))
     matcher, _ = build_matcher(several, samples, Cosine())
     ids = public.tokenizer(SENTENCES[0], add_special_tokens=False).input_ids
@@ -192,7 +192,7 @@ class Scale(nn.Module):
 
 def test_an_unknown_layer_falls_back_to_plain_autograd() -> None:
     public = make_public("bert")
-    public.model.classifier = nn.Sequential(Scale(), public.model.classifier)
+    public.model.classifier = nn.Sequential(Scale(), public.model.get_submodule("classifier"))
     several = problems_of(observe(public, SENTENCES[0]), 0, False)
     samples = samples_of(several, layout_of(several), False)
     matcher, note = build_matcher(several, samples, Cosine())
@@ -206,7 +206,7 @@ def test_an_unknown_layer_falls_back_to_plain_autograd() -> None:
 def test_a_rule_that_does_not_fit_is_noticed() -> None:
     """A linear layer whose output is changed in place looks like one but is not."""
     public = make_public("bert")
-    dense = public.model.bert.encoder.layer[0].intermediate.dense
+    dense = public.model.get_submodule("bert.encoder.layer.0.intermediate.dense")
     dense.register_forward_hook(lambda module, given, output: output.mul(2.0), prepend=True)
     several = problems_of(observe(public, SENTENCES[0]), 0, False)
     samples = samples_of(several, layout_of(several), False)

@@ -40,11 +40,13 @@ def make_model(name: str, seed: int = 0, labels: int = 2) -> nn.Module:
     """A tiny model with random weights, as tasks open it: eval mode, eager attention."""
     torch.manual_seed(seed)
     size: dict[str, Any] = {"vocab_size": len(VOCABULARY), "attn_implementation": "eager"}
-    tokens = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+    tokens: dict[str, Any] = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
     bert: dict[str, Any] = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
     bert |= {"intermediate_size": 48, "max_position_embeddings": 20, "num_labels": labels}
     gpt2: dict[str, Any] = {"n_embd": 24, "n_layer": 2, "n_head": 2, "n_positions": 20}
     made: nn.Module
+    config: Any  # transformers takes more arguments than its types say
+    shape: dict[str, Any]
     if name == "bert":
         made = BertForSequenceClassification(BertConfig(**size, **bert))
     elif name == "distilbert":
@@ -52,11 +54,13 @@ def make_model(name: str, seed: int = 0, labels: int = 2) -> nn.Module:
         config = DistilBertConfig(**size, **shape, max_position_embeddings=20)
         made = DistilBertForSequenceClassification(config)
     elif name == "bilstm":
-        config = BiLSTMConfig(vocab_size=len(VOCABULARY), hidden_size=16, num_labels=labels)
+        shape = {"hidden_size": 16, "num_labels": labels}
+        config = BiLSTMConfig(vocab_size=len(VOCABULARY), **shape)
         config.state_size = 8
         made = BiLSTMForSequenceClassification(config)
     elif name == "gpt2-classifier":
-        config = GPT2Config(**size, **gpt2, **tokens, num_labels=labels)
+        gpt2["num_labels"] = labels
+        config = GPT2Config(**size, **gpt2, **tokens)
         made = GPT2ForSequenceClassification(config)
     elif name == "llama":
         shape = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}

@@ -17,9 +17,9 @@ from submissions.attacks.dlg import DLG
 from submissions.attacks.lamp_cos import LampCos
 from submissions.attacks.lamp_l2l1 import LampL2L1
 from submissions.attacks.tag import TAG
-from submissions.blocks.matching.build import padding_shows, vocabulary_of
-from submissions.blocks.matching.discrete import OPERATORS, permutation, rearrangements
-from submissions.blocks.matching.problem import problems_of
+from submissions.blocks.gradient_matching.build import padding_shows, vocabulary_of
+from submissions.blocks.gradient_matching.discrete import OPERATORS, permutation, rearrangements
+from submissions.blocks.gradient_matching.problem import problems_of
 from submissions.blocks.sentences import sentence_lengths
 from tests.submissions.test_matching_models import RisingPrior, make_public, observe
 

@@ -8,15 +8,16 @@ import torch
 
 from benchmark.spec import Public
 from submissions.attacks.rlg import RevealLabels
-from submissions.blocks.labels.separability import (
+from submissions.blocks.clock import Clock
+from submissions.blocks.output_layer.separability import (
     coordinates,
     separable_exactly,
     separable_rows,
     separate,
 )
 from tests.harness import RunCells
+from tests.submissions.test_baselines import means
 from tests.submissions.test_flat_chat import observed, public_of
-from tests.submissions.test_floors import means
 
 
 def output_gradient(
@@ -95,7 +96,7 @@ def test_rows_that_do_not_sum_to_zero_are_all_tested() -> None:
 
 def test_no_time_left_is_no_proof() -> None:
     gradient, _ = output_gradient(150, 32, 12, 16)
-    found = separable_rows(coordinates(gradient), sizes(gradient), lambda: -1.0)
+    found = separable_rows(coordinates(gradient), sizes(gradient), Clock(lambda: -1.0))
     assert not found.separable.any()
     assert not found.certified.all()
 

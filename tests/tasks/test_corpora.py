@@ -14,7 +14,7 @@ import pytest
 
 from tasks.corpora.base import Row, Split
 from tasks.corpora.builtin import NAMES, digest, label_names, load
-from tasks.corpora.builtin.expand import KINDS, polish, tokenise, unmark
+from tasks.corpora.builtin.expand import KINDS, polish, tokenize, unmark
 from tasks.corpora.builtin.grammar import FOLDER, Rule, Table, read_grammar
 from tasks.corpora.builtin.inflect import inflect, takes_an
 from tasks.corpora.builtin.recipes import RECIPES
@@ -174,7 +174,7 @@ def test_spelling_and_spacing(name: str) -> None:
             assert re.search(r"  |[{}<>\[\]|^%]|\.\.|[\ue000-\uf8ff]", text) is None, text
             assert text == text.strip()
         assert re.search(r"\ba [aeio](?!ne\b|nce\b|u)|\ban [bcdfgjkpqtvwz]", row.text) is None, row
-        if RECIPES[name].style == "tokenised":
+        if RECIPES[name].style == "tokenized":
             assert row.text == row.text.lower()
         else:
             assert not row.text[0].islower()
@@ -294,7 +294,7 @@ def test_entity_marks_survive_polishing() -> None:
     text, entities = unmark(polish(marked))
     assert text == "An old Ann met a Bo. It's $5.20!"
     assert [text[e.start : e.end] for e in entities] == ["old Ann", "Bo", "$5.20"]
-    text, entities = unmark(tokenise(polish(marked)))
+    text, entities = unmark(tokenize(polish(marked)))
     assert text == "an old ann met a bo . it 's $5.20 !"
     assert [(text[e.start : e.end], e.kind) for e in entities][1:] == [
         ("bo", "person"), ("$5.20", "amount"),

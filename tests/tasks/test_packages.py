@@ -157,8 +157,8 @@ def test_rotary_rows_are_put_back_in_halves() -> None:
     heads, size, columns = 3, 8, 5
     weight = np.arange(heads * size * columns, dtype=np.float32).reshape(heads * size, columns)
     halves = weight.reshape(heads, 2, size // 2, columns)  # what transformers stores
-    neighbours = halves.swapaxes(1, 2).reshape(heads * size, columns)  # what a GGUF stores
-    assert np.array_equal(packages._halves(neighbours, heads), weight)
+    neighbors = halves.swapaxes(1, 2).reshape(heads * size, columns)  # what a GGUF stores
+    assert np.array_equal(packages._halves(neighbors, heads), weight)
 
 
 def test_a_tiny_gguf_is_read(tmp_path: Path) -> None:

@@ -33,9 +33,10 @@ def seconds(run: Callable[[], object]) -> float:
 
 def make_bert(layers: int, width: int, words: int) -> Any:
     torch.manual_seed(0)
+    eager: dict[str, Any] = {"attn_implementation": "eager"}
     return BertConfig(
         vocab_size=words, hidden_size=width, num_hidden_layers=layers,
-        num_attention_heads=width // 64, intermediate_size=4 * width, attn_implementation="eager",
+        num_attention_heads=width // 64, intermediate_size=4 * width, **eager,
     )  # fmt: skip
 
 

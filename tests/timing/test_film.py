@@ -11,12 +11,12 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from submissions.blocks.film.beam import Penalties, Plan, beam_search
 from submissions.blocks.film.language import CachedContinuations
-from tests.submissions.film_room import PlainContinuations
+from tests.submissions.film_setup import PlainContinuations
 from tests.timing.test_matching import ratio
 
 WORDS = 200
 LONGEST = 6
-"""Longer sentences would favour the cache even more, and take the plain way minutes."""
+"""Longer sentences would favor the cache even more, and take the plain way minutes."""
 
 
 def test_beam_search(benchmark: BenchmarkFixture) -> None:

@@ -13,9 +13,9 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from benchmark.spec import Observation, Public, Role, Roles, Update
 from submissions.attacks import flat_chat
 from submissions.attacks.flat_chat import FlatChat
-from submissions.blocks.labels.gradient import row_sums
-from submissions.blocks.labels.mixture import fit_mixture
-from submissions.blocks.labels.separability import (
+from submissions.blocks.output_layer.gradient import row_sums
+from submissions.blocks.output_layer.mixture import fit_mixture
+from submissions.blocks.output_layer.separability import (
     coordinates,
     separable_exactly,
     separable_rows,

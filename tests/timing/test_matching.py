@@ -16,16 +16,16 @@ import torch
 from pytest_benchmark.fixture import BenchmarkFixture
 from transformers import BertConfig, BertForSequenceClassification
 
-from benchmark import registry
+from benchmark.plugins.registry import all_tasks, load_task, model_package
 from benchmark.spec import Client, Observation, Public, Recovery
 from submissions.attacks.lamp_cos import LampCos
-from submissions.blocks.matching import attack as attack_module
-from submissions.blocks.matching.build import build_matcher, random_points, samples_of
-from submissions.blocks.matching.distances import Cosine
-from submissions.blocks.matching.matcher import Matcher
-from submissions.blocks.matching.plain import PlainMatcher
-from submissions.blocks.matching.problem import layout_of, problems_of
-from submissions.blocks.matching.samples import Points
+from submissions.blocks.gradient_matching import attack as attack_module
+from submissions.blocks.gradient_matching.build import build_matcher, random_points, samples_of
+from submissions.blocks.gradient_matching.distances import Cosine
+from submissions.blocks.gradient_matching.matcher import Matcher
+from submissions.blocks.gradient_matching.plain import PlainMatcher
+from submissions.blocks.gradient_matching.problem import layout_of, problems_of
+from submissions.blocks.gradient_matching.samples import Points
 from tasks.models.roles import roles
 from tasks.objectives import OBJECTIVES
 from tests.submissions.test_flat_chat import public_of
@@ -49,9 +49,10 @@ def observation(request: pytest.FixtureRequest) -> Observation:
 
 def make_public(layers: int, width: int, heads: int) -> Public:
     torch.manual_seed(0)
+    eager: dict[str, Any] = {"attn_implementation": "eager"}
     config = BertConfig(
         vocab_size=len(VOCABULARY), hidden_size=width, num_hidden_layers=layers,
-        num_attention_heads=heads, intermediate_size=4 * width, attn_implementation="eager",
+        num_attention_heads=heads, intermediate_size=4 * width, **eager,
     )  # fmt: skip
     model: Any = BertForSequenceClassification(config).eval()
     return Public(
@@ -200,7 +201,7 @@ def test_eight_snapshots_together(benchmark: BenchmarkFixture) -> None:
     arithmetic and not by overhead, it is 3.6 to 4.5.
     """
     observations = cola()
-    settings = LampCos.variants["lamp_cos_quick"] | {
+    settings: dict[str, Any] = dict(LampCos.variants["lamp_cos_quick"]) | {
         "steps": 80, "initial_candidates": 6, "initial_permutations": 6, "discrete_candidates": 30
     }  # fmt: skip
     attack = LampCos(**settings)
@@ -218,7 +219,7 @@ def test_eight_snapshots_together(benchmark: BenchmarkFixture) -> None:
 
 def cola() -> list[Observation]:
     """The first eight snapshots of the task, with its prior."""
-    side, room = registry.load_task(registry.tasks()["mini/cola"]), registry.model_room()
+    side, room = load_task(all_tasks()["mini/cola"]), model_package()
     public = public_of("mini/cola")
     assert side.prior_directory is not None
     prior = room.open_prior(

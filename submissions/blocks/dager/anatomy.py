@@ -29,7 +29,7 @@ class Shape:
     """The first projections of the feed-forward part."""
     causal: bool
     norm: str
-    """The normalisation between embeddings and the first attention."""
+    """The normalization between embeddings and the first attention."""
     position: str = ""
     token_type: str = ""
     after_padding: bool = False

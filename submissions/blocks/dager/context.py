@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from submissions.blocks.dager.anatomy import Anatomy
+from submissions.blocks.dager.effort import Effort
 from submissions.blocks.dager.spans import Span
 
 _AT_ONCE = 1 << 22
@@ -28,7 +29,9 @@ class Context:
         span: Span,
         sketch: int,
         generator: torch.Generator,
+        effort: Effort,
     ) -> None:
+        self.effort = effort
         heads = anatomy.heads
         query, key, value = (
             module(inputs).view(len(inputs), heads, -1) for module in anatomy.projections()
@@ -56,22 +59,23 @@ class Context:
         """Weight of each entry (..., B) that is read for each reader (..., A): (..., H, A, B)."""
         query, key = self.query[readers].transpose(-2, -3), self.key[read].transpose(-2, -3)
         scores: Tensor = query @ key.mT - self.top[readers].mT[..., None]
+        self.effort.spend(scores.numel() // scores.shape[-3])
         if self.bias is not None:
             rows, columns = self.positions[readers], self.positions[read]
             added = self.bias[:, rows[..., :, None], columns[..., None, :]]
             scores = scores + added.movedim(0, -3)
         return scores.exp()
 
-    def losses(self, chosen: Tensor) -> Tensor:
+    def losses(self, selected: Tensor) -> Tensor:
         """Squared distance of every output of sentences (N, L), (N, L)."""
-        weights = self._weights(chosen, chosen)  # (N, H, L, L)
+        weights = self._weights(selected, selected)  # (N, H, L, L)
         weights = weights / weights.sum(dim=-1, keepdim=True)
-        out = (weights @ self.values[chosen].transpose(1, 2)).sum(dim=1)  # (N, L, S)
+        out = (weights @ self.values[selected].transpose(1, 2)).sum(dim=1)  # (N, L, S)
         return out.square().sum(dim=-1)
 
-    def trials(self, chosen: Tensor, place: int, entries: Tensor) -> Tensor:
+    def trials(self, selected: Tensor, place: int, entries: Tensor) -> Tensor:
         """Summed squared distance of sentences (N, L) with each entry (M,) at a place, (N, M)."""
-        others = torch.cat([chosen[:, :place], chosen[:, place + 1 :]], dim=1)  # (N, l)
+        others = torch.cat([selected[:, :place], selected[:, place + 1 :]], dim=1)  # (N, l)
         many = entries.expand(len(others), -1)  # (N, M)
         values = self.values[others].transpose(1, 2)  # (N, H, l, S)
         weights = self._weights(others, others)  # (N, H, l, l)

@@ -19,6 +19,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from submissions.blocks.dager.anatomy import Anatomy, Site
+from submissions.blocks.dager.effort import Effort
 from submissions.blocks.dager.spans import Span
 
 _AT_ONCE = 2048
@@ -56,6 +57,7 @@ class PrefixSearch:
         tokens_at: Callable[[int], Tensor],
         limit: float,
         beam: int,
+        effort: Effort,
     ) -> None:
         self.anatomy = anatomy
         self.sites = [site for site, _ in checks]
@@ -63,28 +65,32 @@ class PrefixSearch:
         self.tokens_at = tokens_at
         self.limit = limit
         self.beam = beam
+        self.effort = effort
 
-    def run(
-        self, start: Sequence[int], longest: int, out_of_time: Callable[[], bool]
-    ) -> list[Found]:
-        """Sentences that no token extends any further, closest to the spans first."""
+    def run(self, start: Sequence[int], longest: int) -> list[Found]:
+        """Sentences that no token extends any further, closest to the spans first.
+
+        As soon as nothing extends any of them, all are found, and the search ends.
+        """
         device = self.anatomy.body.device
         nothing = torch.zeros(1, 0, dtype=torch.long, device=device)
         prefixes = _Prefixes(
             nothing, torch.zeros(1, device=device, dtype=torch.float64), None, None
         )
         found: list[Found] = []
+        cut = False
         for place in range(longest):
             given = place < len(start)
             tokens = nothing.new_tensor([start[place]]) if given else self.tokens_at(place)
-            if not len(tokens) or (place > len(start) and out_of_time()):
+            cut = place > len(start) and self.effort.is_over()
+            if cut or not len(tokens):
                 break
             longer, ended = self._extend(prefixes, tokens, unchecked=given)
             found += _sentences(prefixes, ended)
             prefixes = longer
             if not len(prefixes):
                 break
-        found += _sentences(prefixes, torch.ones(len(prefixes), dtype=torch.bool))
+        found += _sentences(prefixes, torch.ones(len(prefixes), dtype=torch.bool), whole=not cut)
         return sorted((f for f in found if len(f.ids) > len(start)), key=lambda f: f.ratio)
 
     def _extend(
@@ -113,6 +119,7 @@ class PrefixSearch:
         self, prefixes: _Prefixes, rows: Tensor, tokens: Tensor, unchecked: bool
     ) -> tuple[Tensor, ...]:
         """Parents, ids, ratios and the last token's keys and values of continuations that pass."""
+        self.effort.spend_tokens(len(rows), prefixes.ids.shape[1] + 1, self.anatomy.width)
         cache = DynamicCache()
         if prefixes.keys is not None and prefixes.values is not None:
             cache.update(prefixes.keys[rows], prefixes.values[rows], 0)
@@ -127,6 +134,6 @@ class PrefixSearch:
         return rows[passed], ids, worst, layer.keys[passed, :, -1:], layer.values[passed, :, -1:]
 
 
-def _sentences(prefixes: _Prefixes, which: Tensor) -> list[Found]:
+def _sentences(prefixes: _Prefixes, which: Tensor, whole: bool = True) -> list[Found]:
     kept = which.nonzero().flatten().tolist()
-    return [Found(tuple(prefixes.ids[n].tolist()), float(prefixes.ratios[n])) for n in kept]
+    return [Found(tuple(prefixes.ids[n].tolist()), float(prefixes.ratios[n]), whole) for n in kept]

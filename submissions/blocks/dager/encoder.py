@@ -11,7 +11,7 @@ tokens whose shares in the gradient are large and alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -21,6 +21,7 @@ from torch import Tensor
 from submissions.blocks.dager.anatomy import Anatomy, Site
 from submissions.blocks.dager.context import Context
 from submissions.blocks.dager.decoder import Found
+from submissions.blocks.dager.effort import Effort
 from submissions.blocks.dager.shares import Shares
 from submissions.blocks.dager.spans import Span
 
@@ -63,6 +64,7 @@ class SentenceSearch:
         restarts: int,
         rounds: int,
         generator: torch.Generator,
+        effort: Effort,
     ) -> None:
         self.anatomy = anatomy
         self.checks = checks
@@ -73,6 +75,7 @@ class SentenceSearch:
         self.restarts = restarts
         self.rounds = rounds
         self.generator = generator
+        self.effort = effort
         self.covered = torch.zeros_like(entries.tokens, dtype=torch.bool)
         known, self.words = entries.tokens.unique(return_inverse=True)  # (K,)
         self.lookup = entries.tokens.new_full((int(entries.positions.max()) + 1, len(known)), -1)
@@ -84,22 +87,21 @@ class SentenceSearch:
         self.best: dict[int, tuple[Tensor, Tensor]] = {}
         """By length: sentences that are not exact, best first, and their losses."""
 
-    def run(
-        self, lengths: Sequence[int], known: bool, batch: int, out_of_time: Callable[[], bool]
-    ) -> list[Found]:
+    def run(self, lengths: Sequence[int], known: bool, batch: int) -> list[Found]:
         """Exact sentences first, then the best guess for each that is missing."""
-        turn = 0
-        while True:
+        for turn in range(self.rounds):
             missing = self._missing(lengths, known, batch)[: batch + turn]
-            if not missing or turn == self.rounds or (turn and out_of_time()):
-                break
             for length in sorted(set(missing)):
-                if not (turn and out_of_time()):
+                if len(self.found) < batch and not self._is_over():
                     self._round(length, NARROW * batch << min(turn // 2, 8))
-            turn += 1
-            if turn > 1 and self._hopeless(missing):
+            whole = not missing or len(self.found) >= batch
+            if whole or self._is_over() or (turn and self._hopeless(missing)):
                 break
         return self.found + self._guesses(self._missing(lengths, known, batch), batch)
+
+    def _is_over(self) -> bool:
+        """Nothing more may be tried; something always is."""
+        return bool(self.found or self.best) and self.effort.is_over()
 
     def _hopeless(self, missing: Sequence[int]) -> bool:
         """Nothing is left to choose from, so another round would find the same."""
@@ -151,10 +153,10 @@ class SentenceSearch:
         state, losses = self._descend(self._starts(likely, length), likely)
         state, losses = self._descend(state[:CHECKED], everything)
         for _ in range(MENDS):
-            mended, better = self._rearrange(state, losses)
+            repaired, better = self._rearrange(state, losses)
             if not better:
                 break
-            state, losses = self._descend(mended, everything)
+            state, losses = self._descend(repaired, everything)
         passed = self._check(state[:CHECKED])
         for row in state[:CHECKED][passed]:
             ids = tuple(self.entries.tokens[row].tolist())
@@ -184,15 +186,15 @@ class SentenceSearch:
         inner = torch.cat(list(choices[1:-1])) if length > 2 else choices[-1]
         seeds = inner[self._draw(sizes[inner].sqrt()[None], count)[0]]
         seeds[: count // 2] = choices[-1]
-        centre = shares.directions[seeds]  # (N, D)
+        center = shares.directions[seeds]  # (N, D)
         state = seeds[:, None].expand(-1, length).clone()
         for _ in range(2):
             for place, choice in enumerate(choices):
-                alike = centre @ shares.directions[choice].T  # (N, M)
+                alike = center @ shares.directions[choice].T  # (N, M)
                 chance = (SHARPNESS * alike).exp() * sizes[choice].sqrt()
                 state[:, place] = choice[self._draw(chance, 1)[:, 0]]
-            centre = shares.directions[state[:, 1:]].mean(dim=1)
-            centre = torch.nn.functional.normalize(centre, dim=1)
+            center = shares.directions[state[:, 1:]].mean(dim=1)
+            center = torch.nn.functional.normalize(center, dim=1)
         if length in self.best:
             good = self.best[length][0][: count // 4]
             kick = torch.rand(good.shape, generator=self.generator).to(good.device) < KICK
@@ -218,7 +220,7 @@ class SentenceSearch:
             share = 2 if sweep >= 2 else 1  # after a few sweeps the better half goes on
             best = losses.argsort()[: max(CHECKED, len(state) // share)]
             state, losses = _distinct(state[best], losses[best])
-            if settled:
+            if settled or self.effort.is_over():
                 break
         return state, losses
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -13,6 +12,7 @@ from benchmark.spec import Observation, Public, Recovery, Update
 from submissions.blocks.dager.anatomy import Anatomy, Site
 from submissions.blocks.dager.context import Context
 from submissions.blocks.dager.decoder import Found, PrefixSearch
+from submissions.blocks.dager.effort import Effort
 from submissions.blocks.dager.encoder import Entries, SentenceSearch
 from submissions.blocks.dager.shares import Shares, shares_of
 from submissions.blocks.dager.spans import Span, span_of
@@ -31,7 +31,7 @@ CROWDED = 16
 
 @dataclass(frozen=True)
 class Settings:
-    """What the attack's parameters say."""
+    """The attack's parameters."""
 
     limit: float
     beam: int
@@ -50,7 +50,7 @@ class Reader:
         self.sites = self.anatomy.behind(public.objective.name == "causal-lm")
 
     @torch.inference_mode()
-    def read(self, observation: Observation, out_of_time: Callable[[], bool]) -> Recovery:
+    def read(self, observation: Observation, effort: Effort) -> Recovery:
         """Spans, then tokens, then sentences."""
         update = observation.update
         span = self._span(self.anatomy.first, update)
@@ -62,9 +62,9 @@ class Reader:
             fitting = self._filled(fitting, span, observation)
         checks = self._checks(observation)
         if self.anatomy.shape.causal:
-            found = self._prefixes(span, fitting, checks, observation, out_of_time)
+            found = self._prefixes(span, fitting, checks, observation, effort)
         else:
-            found = self._sentences(span, fitting, checks, observation, out_of_time, generator)
+            found = self._sentences(span, fitting, checks, observation, effort, generator)
         return self._answer(found, fitting, span, observation)
 
     def _span(self, site: Site, update: Update) -> Span | None:
@@ -139,7 +139,7 @@ class Reader:
         fitting: Candidates,
         checks: list[tuple[Site, Span]],
         observation: Observation,
-        out_of_time: Callable[[], bool],
+        effort: Effort,
     ) -> list[Found]:
         def tokens_at(place: int) -> Tensor:
             if not self.anatomy.shape.position:
@@ -151,8 +151,8 @@ class Reader:
         start = [] if (first := boundary(self.public)[0]) is None else [first]
 
         def search(limit: float, beam: int) -> list[Found]:
-            prefixes = PrefixSearch(self.anatomy, checks, tokens_at, limit, beam)
-            return prefixes.run(start, self.public.max_tokens, out_of_time)
+            prefixes = PrefixSearch(self.anatomy, checks, tokens_at, limit, beam, effort)
+            return prefixes.run(start, self.public.max_tokens)
 
         crowded = any(check.full for _, check in checks) or span.full  # no prefix can be ruled out
         found = [] if crowded else search(self.settings.limit, self.settings.beam)
@@ -166,7 +166,7 @@ class Reader:
         fitting: Candidates,
         checks: list[tuple[Site, Span]],
         observation: Observation,
-        out_of_time: Callable[[], bool],
+        effort: Effort,
         generator: torch.Generator,
     ) -> list[Found]:
         start, end = boundary(self.public)
@@ -182,13 +182,13 @@ class Reader:
         positions, tokens = positions[kept], tokens[kept]
         entries = Entries(positions, tokens, Shares(shares.sizes[kept], shares.directions[kept]))
         inputs = self.inputs.build(tokens, positions).to(self.inputs.words.dtype)
-        context = Context(self.anatomy, inputs, positions, checks[0][1], SKETCH, generator)
+        context = Context(self.anatomy, inputs, positions, checks[0][1], SKETCH, generator, effort)
         search = SentenceSearch(
             self.anatomy, checks, context, entries, (start, end), self.settings.limit,
-            self.settings.restarts, self.settings.rounds, generator,
+            self.settings.restarts, self.settings.rounds, generator, effort,
         )  # fmt: skip
         known = observation.lengths is not None
-        return search.run(lengths, known, observation.batch_size, out_of_time)
+        return search.run(lengths, known, observation.batch_size)
 
     def _answer(
         self, found: list[Found], fitting: Candidates, span: Span, observation: Observation

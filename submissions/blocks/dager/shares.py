@@ -1,10 +1,10 @@
 """Which of the tokens that fit a span are really there, and which belong together.
 
-Word and position add up before they are normalised, so once a batch has words in several places,
+Word and position add up before they are normalized, so once a batch has words in several places,
 many a (word, position) that never occurred is a combination of some that did, and lies in the span
 as they do. But the gradient is a sum of few terms, one for each that did occur. Reweighted least
 squares (Gorodnitsky and Rao's FOCUSS, here for all rows at once) finds such a sparse sum. Its terms
-say more: the value projection's gradient of a token is what the readers of that token ask of it,
+tell more: the value projection's gradient of a token is what the readers of that token ask of it,
 and tokens of one sentence have the same readers, so their terms point the same way.
 """
 

@@ -127,13 +127,13 @@ def _span(
     )
 
 
-def widest_gap(values: Tensor, floor: float, level: float) -> int:
+def widest_gap(values: Tensor, least: float, level: float) -> int:
     """Number of singular values above the widest gap, on a log scale, that ends in rounding.
 
-    Rounding is what is below `level` times the largest value; below `floor` there are no gaps. All
+    Rounding is what is below `level` times the largest value; below `least` there are no gaps. All
     values count where none is rounding.
     """
-    logs = values.clamp_min(float(values[0]) * floor).log()
+    logs = values.clamp_min(float(values[0]) * least).log()
     below = values[1:] <= float(values[0]) * level
     if not bool(below.any()):
         return len(values)

@@ -1,6 +1,6 @@
 """Which vocabulary entries can stand at which positions: the check on the first attention's input.
 
-That input is a normalised sum of word and position. Its products with a few directions q of the
+That input is a normalized sum of word and position. Its products with a few directions q of the
 null space need no input to be built: with y = (e + p - mean) / deviation,
 
     q·x = ((g∘q)·e + (g∘q)·p - mean Σ g∘q) / deviation + q·b,

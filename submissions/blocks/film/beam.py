@@ -92,7 +92,7 @@ def beam_search(
     parents = torch.zeros(1, dtype=torch.long, device=device)
     ended: list[tuple[float, list[int]]] = []
     for length in range(plan.longest + 1):
-        chosen, end = model.step(parents, beams.ids(plan.words, plan.start))
+        selected, end = model.step(parents, beams.ids(plan.words, plan.start))
         if length:
             left_out = len(plan.words) - _uses(beams.places, plan).count_nonzero(dim=1)
             totals = beams.scores + end - plan.penalties.uneven * left_out
@@ -101,7 +101,7 @@ def beam_search(
             ended += zip(totals.tolist(), rows, strict=True)
         if length == plan.longest or is_over():
             break
-        options = beams.scores[:, None] + chosen - _penalty(beams.places, history, plan)
+        options = beams.scores[:, None] + selected - _penalty(beams.places, history, plan)
         options = options.masked_fill(~_allowed(beams.places, plan), float("-inf"))
         parents, places, scores, group = _select(options, beams.group, plan)
         if not len(parents):
@@ -130,9 +130,9 @@ def start_words(public: Public, words: Tensor, only_capitals: bool) -> Tensor:
 
 
 def _select(options: Tensor, group: Tensor, plan: Plan) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Parents, words, scores and groups of the next beams, chosen group after group.
+    """Parents, words, scores and groups of the next beams, selected group after group.
 
-    Diversity decides who is chosen but does not stay in the score (Vijayakumar et al., 2016).
+    Diversity decides who is selected but does not stay in the score (Vijayakumar et al., 2016).
     """
     size = math.ceil(plan.beams / plan.groups)
     taken = torch.zeros(options.shape[1], device=options.device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -31,7 +31,7 @@ class Continuations(Protocol):
 class CachedContinuations:
     """Continues beams with a key-value cache that follows them instead of being computed anew.
 
-    The normaliser of the softmax runs over the whole vocabulary, so the log-probabilities are
+    The normalizer of the softmax runs over the whole vocabulary, so the log-probabilities are
     exact, but they are taken of the bag alone.
     """
 
@@ -46,11 +46,11 @@ class CachedContinuations:
             self.cache.reorder_cache(parents)  # type: ignore[arg-type]  # any tensor of whole numbers
         output = self.model(input_ids=tokens[:, None], past_key_values=self.cache, use_cache=True)
         logits = output.logits[:, -1]  # (K, V)
-        normaliser = logits.logsumexp(dim=1, keepdim=True)
-        chosen = logits[:, self.words] - normaliser  # (K, M)
+        normalizer = logits.logsumexp(dim=1, keepdim=True)
+        selected = logits[:, self.words] - normalizer  # (K, M)
         if self.end is None:
-            return chosen, torch.zeros_like(normaliser[:, 0])
-        return chosen, logits[:, self.end] - normaliser[:, 0]
+            return selected, torch.zeros_like(normalizer[:, 0])
+        return selected, logits[:, self.end] - normalizer[:, 0]
 
 
 class Language:
@@ -63,8 +63,8 @@ class Language:
             raise ValueError("the tokenizer has no start token, so beam search has no beginning")
 
     @property
-    def room(self) -> int:
-        """Words that a sentence has room for beside its special tokens."""
+    def space(self) -> int:
+        """Words that fit into a sentence beside its special tokens."""
         return self.public.max_tokens - len(self.start) - len(self.end)
 
     def continuations(self, words: Tensor) -> Continuations:
@@ -108,9 +108,8 @@ class Language:
     @torch.inference_mode()
     def surprises(self, sentence: Sequence[int]) -> Tensor:
         """Negative log-likelihood of each token after those before it, the end left out, (n,)."""
-        model: Any = self.public.model
         ids = self.encode([sentence]).input_ids
-        logits = model(input_ids=ids).logits[0]  # (T, V)
+        logits = self.public.model(input_ids=ids).logits[0]  # (T, V)
         losses = functional.cross_entropy(logits[:-1], ids[0, 1:], reduction="none")
         skipped = len(self.start) - 1
         return losses[skipped : skipped + len(sentence)]

@@ -2,8 +2,8 @@
 
 As in gradient matching, hooks record what goes into and comes out of every layer, one backward pass
 gives the gradients of those outputs for all sentences at once, and norms follow from the factors
-(`submissions/blocks/matching/gradients.py`). Two things are added: word embeddings, whose gradient
-is ‖g‖² = Σ [same token] ⟨errors, errors⟩, and the cross term of embeddings that are tied.
+(`gradient_matching/gradients.py`). Two things are added: word embeddings, whose gradient is
+‖g‖² = Σ [same token] ⟨errors, errors⟩, and the cross term of embeddings that are tied.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from benchmark.spec import Batch, Objective
-from submissions.blocks.matching.layers import rule_for
-from submissions.blocks.matching.matcher import requiring_grad
-from submissions.blocks.matching.traced import Recorder, UnknownLayer
+from submissions.blocks.gradient_matching.layers import rule_for
+from submissions.blocks.gradient_matching.matcher import requiring_grad
+from submissions.blocks.gradient_matching.traced import Recorder, UnknownLayer
 
 Owners = dict[str, list[tuple[nn.Module, str]]]
 """By the name of a parameter: the layers that use it, and what they call it."""

@@ -24,7 +24,7 @@ CUTS = (3, 5)
 
 
 @dataclass(frozen=True)
-class Effort:
+class SwapBudget:
     """How long to try."""
 
     phrase_steps: int
@@ -64,7 +64,7 @@ class Reordering:
     def __init__(
         self,
         scorer: Scorer,
-        effort: Effort,
+        effort: SwapBudget,
         words: Sequence[int],
         longest: int,
         seed: int,
@@ -89,7 +89,7 @@ class Reordering:
     def _phase(self, propose: Proposer, steps: int) -> None:
         idle = 0
         for _ in range(steps):
-            if self.is_over() or 0 < self.effort.patience <= idle:
+            if 0 < self.effort.patience <= idle or self.is_over():
                 return
             idle = 0 if self._try(propose(self.best)) else idle + 1
 

@@ -1,6 +1,6 @@
 """The corpora of the `mini` suite: text written for this project by seeded grammars.
 
-The names say which real corpus each stands in for; no sentence is copied from one, and the
+The names tell which real corpus each stands in for; no sentence is copied from one, and the
 people in them are invented.
 """
 
@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from tasks.corpora.base import Row, Split
-from tasks.corpora.builtin.expand import Writer, capitalise, polish, tokenise, unmark
+from tasks.corpora.builtin.expand import Writer, capitalize, polish, tokenize, unmark
 from tasks.corpora.builtin.grammar import FOLDER, read_grammar
 from tasks.corpora.builtin.recipes import RECIPES, Recipe
 
@@ -24,7 +24,7 @@ def load(name: str, split: Split) -> tuple[Row, ...]:
 
 
 def label_names(name: str) -> tuple[str, ...]:
-    """Return what the labels of a corpus mean, or nothing for unlabelled text."""
+    """Return what the labels of a corpus mean, or nothing for unlabeled text."""
     return _recipe(name).labels
 
 
@@ -76,7 +76,7 @@ def _rows(recipe: Recipe, seed: str) -> Iterator[Row]:
             marked = writer.columns(key)[key]
         else:
             sides = writer.columns(key)
-            marked, source = sides["en"], unmark(capitalise(sides["de"]))[0]
+            marked, source = sides["en"], unmark(capitalize(sides["de"]))[0]
         text, entities = unmark(_STYLES[recipe.style](polish(marked)))
         yield Row(text, label if recipe.labels else None, source, entities)
 
@@ -85,4 +85,4 @@ def _as_is(marked: str) -> str:
     return marked
 
 
-_STYLES = {"cased": _as_is, "tokenised": tokenise}
+_STYLES = {"cased": _as_is, "tokenized": tokenize}

@@ -113,11 +113,11 @@ class Writer:
     def _alternative(self, rule: Rule) -> Template:
         """Draw an alternative, if possible one that this sentence has not used yet."""
         for _ in range(4):
-            chosen = rule.alternatives[self.pick(len(rule.alternatives))]
-            if chosen not in self._used or len(rule.alternatives) == 1:
+            selected = rule.alternatives[self.pick(len(rule.alternatives))]
+            if selected not in self._used or len(rule.alternatives) == 1:
                 break
-        self._used.add(chosen)
-        return chosen
+        self._used.add(selected)
+        return selected
 
     def _find(self, name: str) -> Rule | Table:
         if name[0] == "%":
@@ -136,7 +136,7 @@ class Writer:
         return record.texts[column]
 
     def _number(self, number: Number) -> str:
-        """Draw a number; wide ranges favour small values, as amounts and counts do."""
+        """Draw a number; wide ranges favor small values, as amounts and counts do."""
         share = self._random.random()
         if number.high > 50 * max(number.low, 1):
             share *= share
@@ -152,7 +152,7 @@ def _mark(text: str, kind: str) -> str:
     return f"{_OPEN[kind]}{text}{_CLOSE}" if kind else text
 
 
-def capitalise(marked: str) -> str:
+def capitalize(marked: str) -> str:
     """Put spaces and sentence capitals right, in any language."""
     marked = re.sub(r" +([,.;?!])(?!\d)", r"\1", re.sub(r"\s+", " ", marked)).strip()
     return _START.sub(lambda m: m[0][:-1] + m[0][-1].upper(), marked).replace("^", "")
@@ -160,11 +160,11 @@ def capitalise(marked: str) -> str:
 
 def polish(marked: str) -> str:
     """Put spaces and capitals right, and choose between "a" and "an"."""
-    marked = capitalise(marked)
+    marked = capitalize(marked)
     return _ARTICLE.sub(lambda m: m[1] + ("n " if takes_an(m[2]) else " "), marked)
 
 
-def tokenise(marked: str) -> str:
+def tokenize(marked: str) -> str:
     """Lower the case and set punctuation and clitics apart, as the review corpora do."""
     marked = re.sub(r"(?<!\d)([,.;:])|([,.;:])(?!\d)|([!?()\"])", r" \1\2\3 ", marked.lower())
     marked = re.sub(r"(n't|'(?:s|re|ve|ll|d|m))\b", r" \1", marked)

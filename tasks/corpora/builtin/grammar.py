@@ -1,6 +1,6 @@
 """Reads grammar files: rules with alternatives, word lists and tables.
 
-colour = red, green           a word list; indented lines continue it
+color = red, green           a word list; indented lines continue it
 person(person):               a rule, here one that yields an entity of kind person
   3* {first} {last}           an alternative a line; `3*` makes it three times as likely
 noun :: one || many={.one+s}  a table; a column may have a default

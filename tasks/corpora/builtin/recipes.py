@@ -23,8 +23,8 @@ class Recipe:
     keys: tuple[str, ...] = ("",)
     """What `%` stands for in the grammar, one per label."""
     labels: tuple[str, ...] = ()
-    """Display names of the labels, in the order of `keys`; empty for unlabelled text."""
-    style: Literal["cased", "tokenised"] = "cased"
+    """Display names of the labels, in the order of `keys`; empty for unlabeled text."""
+    style: Literal["cased", "tokenized"] = "cased"
     layout: Literal["rule", "columns", "pair"] = "rule"
     """`columns`: each label has its column; `pair`: the columns `en` and `de` are a pair."""
 
@@ -68,11 +68,11 @@ RECIPES = {
     ),
     "sst2": Recipe(
         (*_REVIEWS, "sst2.txt"), _CLASSIFICATION, (3, 16), _SENTIMENT, _SENTIMENT_LABELS,
-        "tokenised",
+        "tokenized",
     ),
     "rotten-tomatoes": Recipe(
         (*_REVIEWS, "rotten-tomatoes.txt"), _CLASSIFICATION, (10, 25), _SENTIMENT,
-        _SENTIMENT_LABELS, "tokenised",
+        _SENTIMENT_LABELS, "tokenized",
     ),
     "iwslt": Recipe(
         ("lexicon.txt", "iwslt.txt", "iwslt-clauses.txt"), _LANGUAGE, (4, 26), layout="pair",
@@ -83,6 +83,6 @@ RECIPES = {
         tuple(_GROUPS), tuple(_GROUPS.values()),
     ),
     "sst2-fl": Recipe(
-        (*_REVIEWS, "sst2.txt"), _FEDERATED, (3, 12), _SENTIMENT, _SENTIMENT_LABELS, "tokenised",
+        (*_REVIEWS, "sst2.txt"), _FEDERATED, (3, 12), _SENTIMENT, _SENTIMENT_LABELS, "tokenized",
     ),
 }  # fmt: skip

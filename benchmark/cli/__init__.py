@@ -1,0 +1,5 @@
+"""The `leakboard` command."""
+
+from benchmark.cli.app import app, main
+
+__all__ = ["app", "main"]

@@ -1,0 +1,5 @@
+"""`python -m benchmark.cli`."""
+
+from benchmark.cli.app import main
+
+main()

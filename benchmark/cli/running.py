@@ -1,0 +1,135 @@
+"""`leakboard run`: the cells that are not there yet become records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from benchmark.cli.options import (
+    RESULTS,
+    Device,
+    Globs,
+    Jobs,
+    Results,
+    Seed,
+    Submissions,
+    TimeLimit,
+    folder,
+)
+from benchmark.errors import UserError
+
+if TYPE_CHECKING:
+    from benchmark.cli.live import LiveSite
+    from benchmark.execution.engines.local import LocalEngine
+    from benchmark.plugins.catalog import Catalog
+    from benchmark.plugins.registry import Broken
+    from benchmark.runs.plan import Cell, Selection
+    from benchmark.runs.utility_plan import Trial
+
+SiteFolder = Annotated[
+    Path | None,
+    typer.Option(help="Score and render here as cells end.", parser=folder, metavar="PATH"),
+]
+
+
+def run(
+    suite: Annotated[str, typer.Option(help="Suite to run.")] = "mini",
+    task: Globs = None,
+    attack: Submissions = None,
+    defense: Submissions = None,
+    results: Results = RESULTS,
+    site: SiteFolder = None,
+    more: Annotated[
+        bool, typer.Option("--more", help="With --site: another run follows, so stay marked.")
+    ] = False,
+    jobs: Jobs = 0,
+    device: Device = "auto",
+    seed: Seed = 0,
+    time_limit: TimeLimit = 600.0,
+    memory_limit: Annotated[float, typer.Option(min=0, help="GiB a cell may take; 0: most.")] = 0.0,
+    force: Annotated[bool, typer.Option("--force", help="Run cells that are there, too.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the plan.")] = False,
+    utility: Annotated[
+        bool, typer.Option("--utility", help="Train with each defense instead of attacking it.")
+    ] = False,
+) -> None:
+    """Run the cells that are not there yet.
+
+    Every cell becomes a record. A broken submission is left out and named at the end, and the exit
+    code is 1 where that happened or a cell failed.
+    """
+    from benchmark.cli.session import execute, find_catalogs, name_broken, open_engine
+    from benchmark.plugins.registry import check_site
+    from benchmark.runs.plan import Selection
+
+    if utility and attack:
+        raise UserError("--utility trains without an attack; leave --attack out.")
+    if site is not None:
+        check_site(results, site)
+    choice = Selection(suite, task, attack, defense, seed, force)
+    with open_engine(jobs, device, results) as engine:
+        catalogs = find_catalogs(engine)
+        cells = _plan(choice, catalogs, results, utility)
+        if dry_run:
+            failed = _print_plan(cells, engine)
+        else:
+            live = None if site is None else _live(results, site, catalogs, cells, more)
+            failed = execute(engine, cells, time_limit, memory_limit, live)
+            if live is not None and live.fine:
+                print(
+                    f"The leaderboard is at {(live.settings.out / 'index.html').resolve().as_uri()}"
+                )
+    broken = name_broken(_left_out(choice, catalogs, utility))
+    if failed or broken:
+        raise typer.Exit(1)
+
+
+def _plan(
+    choice: Selection, catalogs: tuple[Catalog, Catalog], results: Path, utility: bool
+) -> Sequence[Cell | Trial]:
+    from benchmark.runs.plan import plan_cells
+    from benchmark.runs.utility_plan import plan_utility
+
+    if utility:
+        return plan_utility(choice, catalogs[1], results)
+    return plan_cells(choice, *catalogs, results)
+
+
+def _print_plan(cells: Sequence[Cell | Trial], engine: LocalEngine) -> int:
+    from benchmark.cli.session import plan_line
+
+    print(plan_line(cells, engine))
+    for cell in cells:
+        print(f"{'cached' if cell.cached else 'to run'}  {cell.label}")
+    return 0
+
+
+def _live(
+    results: Path,
+    out: Path,
+    catalogs: tuple[Catalog, Catalog],
+    cells: Sequence[Cell | Trial],
+    more: bool,
+) -> LiveSite:
+    from benchmark.cli.listing import site_content
+    from benchmark.cli.live import LiveSite, Settings
+
+    settings = Settings(results, out, site_content(*catalogs), len(cells), more)
+    return LiveSite(settings, done=sum(cell.cached for cell in cells))
+
+
+def _left_out(
+    choice: Selection, catalogs: tuple[Catalog, Catalog], utility: bool
+) -> Iterable[Broken]:
+    """What is broken of all that the run was to have."""
+    from benchmark.cli.listing import broken_suites
+    from benchmark.plugins.selection import broken_among
+
+    attacks, defenses = catalogs
+    if not utility:
+        yield from broken_among(attacks, choice.attack)
+    yield from broken_among(defenses, choice.defense or ("none" if choice.attack else None))
+    yield from broken_suites()

@@ -1,0 +1,116 @@
+"""`leakboard table`: a paper's own figures with ours beside them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from benchmark.cli.options import RESULTS, Csv, Device, Jobs, Json, Results, TimeLimit, folder
+
+if TYPE_CHECKING:
+    from benchmark.cli.output import Format
+    from benchmark.cli.paper_tables import Line, Table
+
+
+def table(
+    name: Annotated[str, typer.Argument(help="One of the papers' tables; none: list them.")] = "",
+    suite: Annotated[str, typer.Option(help="Suite that gives our rows.")] = "mini",
+    results: Results = RESULTS,
+    jobs: Jobs = 0,
+    device: Device = "auto",
+    time_limit: TimeLimit = 600.0,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Also write the rows as CSV here.", parser=folder, metavar="PATH"),
+    ] = None,
+    as_json: Json = False,
+    as_csv: Csv = False,
+) -> None:
+    """Show one of the papers' tables beside ours.
+
+    What is missing of our rows is run first.
+    """
+    from benchmark.cli import paper_tables
+    from benchmark.cli.output import emit, output_format, write_csv
+
+    form = output_format(as_json, as_csv)
+    if not name:
+        _list(form)
+        return
+    wanted = paper_tables.load(name)
+    lines, failed = _measure(wanted, suite, results, jobs, device, time_limit, form)
+    rows = paper_tables.flat(wanted, lines)
+    emit(rows, form, lambda: comparison_lines(wanted, lines))
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with out.open("w", encoding="utf-8", newline="") as stream:
+            write_csv(rows, stream)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _list(form: Format) -> None:
+    from benchmark.cli import paper_tables, text
+    from benchmark.cli.output import emit
+
+    tables = {name: paper_tables.load(name) for name in paper_tables.names()}
+    rows = [
+        {"name": n, "table": t.table, "title": t.title, "paper": t.paper} for n, t in tables.items()
+    ]
+    shown = [(name, t.table, f"{t.title} ({t.paper})") for name, t in tables.items()]
+    emit(rows, form, lambda: text.aligned(shown))
+
+
+def _measure(
+    wanted: Table,
+    suite: str,
+    results: Path,
+    jobs: int,
+    device: str,
+    time_limit: float,
+    form: Format,
+) -> tuple[list[Line], int]:
+    """Run and score what is missing; returns our lines and how many cells failed."""
+    from benchmark.cli import paper_tables
+    from benchmark.cli.session import execute, find_catalogs, open_engine
+    from benchmark.results import scoring
+
+    progress = sys.stdout if form == "text" else sys.stderr
+    with open_engine(jobs, device, results) as engine:
+        works = paper_tables.plan(wanted, suite, *find_catalogs(engine), results)
+        cells = {work.cell.path: work.cell for work in works if work.cell is not None}
+        trials = {trial.path: trial for work in works for trial in work.trials}
+        failed = execute(engine, list(cells.values()), time_limit, 0.0, out=progress)
+        failed += execute(engine, list(trials.values()), time_limit, 0.0, out=progress)
+    for _ in scoring.score_all(results):
+        pass
+    return paper_tables.compare(wanted, works, results), failed
+
+
+def comparison_lines(paper: Table, lines: Sequence[Line]) -> Iterator[str]:
+    """A paper's figures and ours, a line for each row and metric."""
+    from benchmark.cli import text
+
+    yield from text.wrapped(f"{paper.table} of {paper.paper}")
+    yield from text.wrapped(f"{paper.title} ({paper.setting}); theirs and ours", "  ")
+    cells = [("", "metric", "theirs", "ours", "interval")]
+    for line in lines:
+        for place, metric in enumerate(paper.metrics):
+            cells.append(("" if place else line.label, metric, *_figures(line, metric)))
+        if line.note:
+            cells.append(("", "", "", "", line.note))
+    yield from text.aligned(cells, {2, 3})
+
+
+def _figures(line: Line, metric: str) -> tuple[str, str, str]:
+    theirs, ours = line.reported.get(metric), line.ours.get(metric)
+    epsilon = "" if line.epsilon is None else f", ε {line.epsilon:.3g}"
+    return (
+        "" if theirs is None else f"{theirs:.4g}",
+        f"{ours.mean:.3f}" if ours else "",
+        f"{ours.low:.3f} to {ours.high:.3f}{epsilon}" if ours else "",
+    )

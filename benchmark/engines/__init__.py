@@ -1,1 +1,0 @@
-"""Where jobs execute: local processes by default."""

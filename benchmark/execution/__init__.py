@@ -1,0 +1,1 @@
+"""Where a job executes: jobs and events, worker, sandboxes, fork server, engines."""

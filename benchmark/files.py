@@ -1,0 +1,125 @@
+"""Checked JSON files: strict models with bounds, written atomically, read with one sentence for a
+fault."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import tempfile
+from pathlib import Path
+from typing import Annotated, TypeVar
+from urllib.parse import quote
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from benchmark.errors import UserError
+
+FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
+LONGEST_NAME = 200
+"""Bytes of a file's name; systems take 255, and a file in the making has a longer one."""
+Parameters = dict[str, bool | int | float | str]
+
+
+class Strict(BaseModel):
+    """Frozen, no extra keys, no coercion of strings into numbers."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+Model = TypeVar("Model", bound=Strict)
+
+
+def file_name(text: str) -> str:
+    """Part of a path that names a task, a defense or an attack, odd characters quoted."""
+    quoted = quote(text, safe="[]=,+")
+    if len(quoted) > LONGEST_NAME:
+        raise UserError(
+            f"{text[:60]}… makes a file name of {len(quoted)} bytes, more than {LONGEST_NAME}; "
+            "use shorter values or fewer parameters."
+        )
+    return quoted
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write beside the target, sync, rename: a reader sees the old file or the new, never half."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            os.chmod(temporary, 0o644)  # mkstemp's own mode is for secrets
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_model(path: Path, model: Strict) -> None:
+    """Store a record or a score."""
+    write_atomically(path, model.model_dump_json(indent=1) + "\n")
+
+
+def read_model(path: Path, kind: type[Model]) -> Model:
+    """Load a record or a score; anything off is one sentence with the file's name."""
+    try:
+        return kind.model_validate_json(path.read_bytes(), strict=True)
+    except OSError as error:
+        raise UserError(f"Cannot read {path}: {error.strerror}.") from error
+    except (ValidationError, json.JSONDecodeError) as error:
+        first = error.errors()[0] if isinstance(error, ValidationError) else {"msg": str(error)}
+        where = ".".join(str(part) for part in first.get("loc", ()))
+        raise UserError(
+            f"{path} is not a valid {kind.__name__.lower()}: {where or 'file'}: {first['msg']}; "
+            "delete it and run the cell again."
+        ) from error
+
+
+def file_digest(path: Path) -> str:
+    """sha256 of a file's bytes."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+# ------------------------------------------------------------------------------------ bounds
+# No number and no text of a submission's own stops a run.
+
+LONGEST_REASON = 1_000
+LONGEST_NOTE = 10_000
+MOST_STEPS = 10**9
+
+
+def one_line(text: str, longest: int = LONGEST_REASON) -> str:
+    """Text without line breaks and other control characters, cut where it is too long."""
+    plain = "".join(c if c.isprintable() else " " for c in text[: longest + 1])
+    return plain if len(plain) <= longest else f"{plain[: longest - 1]}…"
+
+
+def _note(text: str) -> str:
+    return one_line(text, LONGEST_NOTE)
+
+
+def _clamped(number: int) -> int:
+    return min(max(number, 0), MOST_STEPS)
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+Seconds = Annotated[float, Field(ge=0, le=1e7, allow_inf_nan=False)]
+Megabytes = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+Bytes = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
+Loss = Annotated[float, Field(ge=-1e30, le=1e30, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0, le=10**9)]
+Index = Annotated[int, Field(ge=0, lt=10**6)]
+TokenId = Annotated[int, Field(ge=0, lt=2**31)]
+Reason = Annotated[str, AfterValidator(one_line)]
+Note = Annotated[str, AfterValidator(_note)]
+Steps = Annotated[int, AfterValidator(_clamped)]
+"""Of a progress report, which is worth nothing but a line on a screen."""
+ShownLoss = Annotated[float | None, AfterValidator(lambda x: None if x is None else _finite(x))]
+"""Likewise; None where it is not finite."""

@@ -1,0 +1,213 @@
+"""Finds submissions and keeps their descriptions.
+
+A broken plug-in is listed with its reason and never stops the others. Submissions are described by
+a sandboxed worker, so their code does not run in this process.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from benchmark.errors import UserError, unknown_name
+from benchmark.files import write_model
+from benchmark.paths import ROOT, cache_directory, submission_directories
+from benchmark.plugins.description import Description
+from benchmark.plugins.installed import NotLocated, entry_points, locate
+from benchmark.plugins.limits import description_problem, taken_name, typed_value
+from benchmark.plugins.registry import Broken, Kind
+from benchmark.spec import Parameter, Scalar
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A usable submission: where it is, and what it says of itself."""
+
+    kind: Kind
+    name: str
+    reference: str
+    """A file, a folder or `module:Class[@folder]`."""
+    digest: str
+    """sha256 over its source and the shared building blocks that it imports."""
+    summary: str
+    paper: str
+    allow_tf32: bool
+    parameters: Mapping[str, Parameter]
+    variants: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)
+    observes: Sequence[str] = ()
+    needs: Sequence[str] = ()
+    objectives: Sequence[str] = ()
+    baseline: bool = False
+    overrides: Sequence[str] = ()
+    parts: tuple[Entry, ...] = ()
+    """Of a combination of defenses."""
+
+    def without_defaults(self, settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
+        """The settings that differ from the defaults."""
+        return {k: v for k, v in settings.items() if v != self.parameters[k].default}
+
+    def check_parameters(self, given: Mapping[str, str]) -> dict[str, Scalar]:
+        """Typed values for `key=value` strings; refuses unknown names and values out of range."""
+        values: dict[str, Scalar] = {}
+        for key, text in given.items():
+            if key not in self.parameters:
+                raise unknown_name(f"parameter of {self.name}", key, self.parameters)
+            value = typed_value(self.name, key, text, self.parameters[key])
+            if value != self.parameters[key].default:
+                values[key] = value
+        return values
+
+
+@dataclass
+class Catalog:
+    """All submissions of one kind: the usable ones by name, and the broken ones."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    broken: list[Broken] = field(default_factory=list)
+
+    def names(self) -> dict[str, tuple[Entry, Mapping[str, Scalar]]]:
+        """Every name that can be asked for: submissions, and their variants with the settings."""
+        variants = {
+            name: (entry, settings)
+            for entry in self.entries.values()
+            for name, settings in entry.variants.items()
+        }
+        return variants | {name: (entry, {}) for name, entry in self.entries.items()}
+
+    def name_problem(self, found: Description) -> str | None:
+        """Whether a submission, or a variant of it, bears the name of another or of its variant."""
+        owners = {name: _relative(entry.reference) for name, (entry, _) in self.names().items()}
+        return taken_name([found.name, *found.variants], owners)
+
+    def broken_behind(self, name: str) -> Broken | None:
+        """The broken plug-in that a name, or the name of one of its variants, points to."""
+        for item in self.broken:
+            stem = Path(item.where).stem
+            if name == stem or name.startswith(f"{stem}_"):
+                return item
+        return None
+
+    def get(self, kind: str, name: str) -> Entry:
+        """An entry by name; a broken one is named with its reason."""
+        if name in self.entries:
+            return self.entries[name]
+        if item := self.broken_behind(name):
+            raise UserError(f"The {kind} in {item.where} is broken: {item.reason}.")
+        raise unknown_name(kind, name, self.names())
+
+
+Describe = Callable[[Kind, str], Description | str]
+"""Asks a sandboxed worker about a submission: its description, or the reason why it is broken."""
+
+
+def find_submissions(kind: Kind, describe: Describe) -> Catalog:
+    """Everything in `submissions/<kind>s/` and in installed packages that declare some."""
+    catalog = Catalog()
+    for candidate in _candidates(kind):
+        found = _described(kind, candidate, describe)
+        if not isinstance(found, str):
+            found = description_problem(found) or catalog.name_problem(found) or found
+        if isinstance(found, str):
+            catalog.broken.append(Broken(kind, candidate.where, found))
+        else:
+            catalog.entries[found.name] = Entry(
+                kind, reference=candidate.reference, digest=candidate.digest, **dict(found)
+            )
+    return catalog
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """Something that may be a submission."""
+
+    where: str
+    reference: str
+    files: Sequence[Path]
+    problem: str = ""
+    """Why it cannot even be asked."""
+
+    @property
+    def digest(self) -> str:
+        return _files_digest(self.files)
+
+
+def _candidates(kind: Kind) -> Iterator[_Candidate]:
+    for base in submission_directories():
+        folder = base / f"{kind}s"
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            is_module = path.suffix == ".py" or (path / "__init__.py").is_file()
+            if is_module and not path.name.startswith(("_", ".")):
+                yield _Candidate(_relative(str(path)), str(path), _python_files(path))
+    for point in entry_points(kind):
+        where = f"entry point {point.name}"
+        try:
+            code = locate(point.value)
+            yield _Candidate(where, code.reference, code.files())
+        except NotLocated as error:
+            yield _Candidate(where, point.value, (), str(error))
+
+
+def _relative(reference: str) -> str:
+    path = Path(reference)
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else reference
+
+
+def _described(kind: Kind, candidate: _Candidate, describe: Describe) -> Description | str:
+    """The worker's answer, remembered by the digest of the source."""
+    if candidate.problem:
+        return candidate.problem
+    reference = candidate.reference
+    key = hashlib.sha256(f"{kind} {reference} {candidate.digest}".encode()).hexdigest()
+    path = cache_directory() / "descriptions" / f"{key}.json"
+    try:
+        return Description.model_validate_json(path.read_bytes(), strict=True)
+    except (OSError, ValidationError):
+        found = describe(kind, reference)
+        if isinstance(found, Description):  # an installation may repair a broken one, so ask again
+            write_model(path, found)
+        return found
+
+
+def source_digest(path: Path) -> str:
+    """sha256 over a submission's files and, transitively, the `submissions` modules it imports."""
+    return _files_digest(_python_files(path))
+
+
+def _files_digest(files: Iterable[Path]) -> str:
+    todo, seen = [*files], {}
+    while todo:
+        path = todo.pop()
+        if path not in seen and path.is_file():
+            seen[path] = path.read_bytes()
+            todo += _imported_blocks(seen[path], ROOT)
+    digest = hashlib.sha256()
+    for path in sorted(seen):
+        digest.update(path.name.encode() + b"\0" + hashlib.sha256(seen[path]).digest())
+    return digest.hexdigest()
+
+
+def _python_files(path: Path) -> list[Path]:
+    return sorted(path.rglob("*.py")) if path.is_dir() else [path]
+
+
+@cache
+def _imported_blocks(source: bytes, root: Path) -> list[Path]:
+    """Files of the shared building blocks named by import statements."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return []
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    places = [root.joinpath(*name.split(".")) for name in names if name.startswith("submissions.")]
+    return [file for p in places for file in (p.with_suffix(".py"), p / "__init__.py")]

@@ -1,0 +1,1 @@
+"""Record schema and store, scoring, worst case and utility per defense."""

@@ -1,0 +1,139 @@
+"""Computes metrics from stored records: a new metric needs no new run."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from benchmark.errors import UserError
+from benchmark.files import file_digest, read_model, write_model
+from benchmark.paths import ROOT
+from benchmark.plugins.catalog import Entry
+from benchmark.plugins.registry import all_tasks, load_task
+from benchmark.plugins.selection import ConfiguredSubmission
+from benchmark.results.measure import score_record
+from benchmark.results.schema import Record, Score, Status
+from benchmark.results.store import record_files, score_path
+from benchmark.snapshots.build import SnapshotSet
+from benchmark.snapshots.salt import salt_digest
+from benchmark.snapshots.store import inputs_digest
+from benchmark.spec import Truth
+from benchmark.suites import LoadedTask, Task
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What became of one record file."""
+
+    path: Path
+    outcome: str
+    """`scored`, `unchanged`, or the sentence why it was left out."""
+    failed: bool = False
+    """Whether it was left out because something that scoring needs is missing or damaged."""
+
+
+def score_all(results: Path, force: bool = False) -> Iterator[Scored]:
+    """Score every record below a folder; fresh scores are left alone."""
+    tasks = all_tasks()
+    for path in record_files(results):
+        record = read_model(path, Record)
+        digest = file_digest(path)
+        if not force and _is_fresh(path, digest):
+            yield Scored(path, "unchanged")
+        elif record.task not in tasks:
+            yield Scored(path, f"there is no task {record.task} any more")
+        else:
+            yield _attempt(path, record, digest, tasks[record.task])
+
+
+def _attempt(path: Path, record: Record, digest: str, task: Task) -> Scored:
+    """Score one record; what is wrong with its task costs no other record its score."""
+    try:
+        return Scored(path, _score(path, record, digest, load_task(task)))
+    except UserError as error:
+        return Scored(path, str(error).rstrip("."), failed=True)
+
+
+def _is_fresh(path: Path, digest: str) -> bool:
+    try:
+        score = read_model(score_path(path), Score)
+    except UserError:
+        return False
+    return score.record_digest == digest and score.scorer_digest == scorer_digest()
+
+
+@cache
+def scorer_digest() -> str:
+    """Of everything that turns a recovery into numbers."""
+    files = sorted((ROOT / "benchmark" / "metrics").glob("*.py"))
+    files.append(ROOT / "benchmark" / "results" / "measure.py")
+    return hashlib.sha256("".join(map(file_digest, files)).encode()).hexdigest()
+
+
+def _score(path: Path, record: Record, digest: str, side: LoadedTask) -> str:
+    truths: list[Truth] = []
+    if record.status is not Status.UNSUPPORTED:
+        truths, stale = _truths(record, side)
+        if stale:
+            return "it was made from other snapshots than today's; run the cell again"
+    score = score_record(record, truths, side.decode, side.special_ids, digest)
+    write_model(score_path(path), score.model_copy(update={"scorer_digest": scorer_digest()}))
+    return "scored"
+
+
+def _truths(record: Record, side: LoadedTask) -> tuple[list[Truth], bool]:
+    """The private batches of a record, and whether any is not the one that was attacked."""
+    truths, stale = [], False
+    made_by = f"{record.defense} {record.provenance.defense_digest}"
+    for index in range(side.task.snapshots):
+        stored = SnapshotSet(side, _unknown_defense(record), record.seed).read_truth(index)
+        truths.append(stored.truth())
+        digest = inputs_digest(
+            stored.batch_digest,
+            side.settings_digest,
+            salt_digest(side),
+            made_by,
+            record.defense_parameters,
+            record.seed,
+            index,
+        )
+        stale |= any(s.index == index and s.digest != digest for s in record.snapshots)
+    return truths, stale
+
+
+def _unknown_defense(record: Record) -> ConfiguredSubmission:
+    """A stand-in with the defense's name: truths do not depend on the defense itself."""
+    entry = Entry("defense", record.defense, "", "", "", "", False, {})
+    return ConfiguredSubmission(entry, record.defense_parameters)
+
+
+def rows(results: Path) -> list[dict[str, object]]:
+    """One row a record for `leakboard show`, scored or not."""
+    return [_row(path, read_model(path, Record)) for path in record_files(results)]
+
+
+def _row(path: Path, record: Record) -> dict[str, object]:
+    score = None
+    if _is_fresh(path, file_digest(path)):
+        score = read_model(score_path(path), Score)
+    seconds = [s.seconds for s in record.snapshots if s.seconds is not None]
+    return {
+        "suite": record.suite,
+        "task": record.task,
+        "attack": record.attack_name,
+        "defense": record.defense_name,
+        "seed": record.seed,
+        "status": str(record.status),
+        "reason": record.reason,
+        "metrics": {
+            name: value.model_dump(exclude={"values"})
+            for name, value in (score.metrics if score else {}).items()
+        },
+        "seconds": sum(seconds) / len(seconds) if seconds else None,
+        "stopped_by_clock": sum(s.stopped_by_clock for s in record.snapshots),
+        "peak_mb": record.peak_mb,
+        "device": record.provenance.device,
+    }

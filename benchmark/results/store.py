@@ -1,0 +1,55 @@
+"""Where results lie: one JSON record a cell, its score and the worst case beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmark.files import file_name
+from benchmark.results.schema import Record
+
+RECORD_SUFFIX = ".json"
+SCORE_SUFFIX = ".score.json"
+UTILITY_SUFFIX = ".utility.json"
+WORST_CASE_FILE = "worst-case.json"
+FORMER_FILES = ("worst.leak.json",)
+"""Derived files of earlier versions, which are no records either."""
+
+
+def record_path(results: Path, record: Record) -> Path:
+    """The file of a record: its path names the cell."""
+    names = record.defense_name, record.attack_name
+    return cell_path(results, record.task, *names, record.seed)
+
+
+def cell_path(results: Path, task: str, defense: str, attack: str, seed: int) -> Path:
+    """`<results>/<suite>/<task>/<defense>/<attack>.s<seed>.json`, odd characters quoted."""
+    parts = [*task.split("/"), defense, f"{attack}.s{seed}{RECORD_SUFFIX}"]
+    return results.joinpath(*map(file_name, parts))
+
+
+def utility_path(results: Path, task: str, defense: str, seed: int) -> Path:
+    """`<results>/<suite>/<task>/<defense>/s<seed>.utility.json`, beside the attacks on it."""
+    parts = [*task.split("/"), defense, f"s{seed}{UTILITY_SUFFIX}"]
+    return results.joinpath(*map(file_name, parts))
+
+
+def score_path(path: Path) -> Path:
+    """The score file beside a record file."""
+    return path.with_name(path.name.removesuffix(RECORD_SUFFIX) + SCORE_SUFFIX)
+
+
+def record_files(results: Path) -> Iterator[Path]:
+    """All record files below a results directory, in a stable order."""
+    for path in sorted(results.rglob(f"*{RECORD_SUFFIX}")):
+        suffixes = (SCORE_SUFFIX, UTILITY_SUFFIX, WORST_CASE_FILE, *FORMER_FILES)
+        other = path.name.endswith(suffixes) or path.name.startswith(".")
+        if not other:
+            yield path
+
+
+def utility_files(results: Path) -> Iterator[Path]:
+    """All utility records below a results directory, in a stable order."""
+    for path in sorted(results.rglob(f"*{UTILITY_SUFFIX}")):
+        if not path.name.startswith("."):
+            yield path

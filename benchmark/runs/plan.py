@@ -1,0 +1,202 @@
+"""Which cells will run, which are there already, and how long they may take."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict, TypeVar
+
+from benchmark.errors import UserError
+from benchmark.files import read_model
+from benchmark.plugins.catalog import Catalog
+from benchmark.plugins.registry import get_suite, load_task
+from benchmark.plugins.selection import (
+    ConfiguredSubmission,
+    choose,
+    choose_tasks,
+    is_broken,
+    without_broken,
+)
+from benchmark.results.schema import (
+    SCHEMA_VERSION,
+    Measured,
+    Record,
+    Status,
+)
+from benchmark.results.store import cell_path
+from benchmark.snapshots.dependencies import attacks_digest
+from benchmark.snapshots.salt import salt_digest
+from benchmark.spec import Scalar
+from benchmark.suites import NO_DEFENSE, LoadedTask, Pairing, Suite, Task
+
+Old = TypeVar("Old", bound=Measured)
+
+GUESSED_SECONDS = 2.0
+"""Expected time of a cell that never ran."""
+
+
+class Names(TypedDict):
+    """What every record says of the measurement behind it."""
+
+    suite: str
+    task: str
+    task_version: int
+    defense: str
+    defense_parameters: dict[str, Scalar]
+    defense_variant: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A measurement to be made: of a task under a defense, with a seed, into a file."""
+
+    suite: str
+    task: Task
+    defense: ConfiguredSubmission
+    seed: int
+    path: Path
+    fingerprint: str
+    cached: bool
+    expected_seconds: float
+
+    def names(self) -> Names:
+        """What its record says of it."""
+        return {
+            "suite": self.suite,
+            "task": self.task.name,
+            "task_version": self.task.version,
+            "defense": self.defense.entry.name,
+            "defense_parameters": dict(self.defense.parameters),
+            "defense_variant": self.defense.variant,
+            "seed": self.seed,
+        }
+
+
+@dataclass(frozen=True)
+class Cell(PlannedRun):
+    """One task under one defense, attacked by one attack, with one seed."""
+
+    attack: ConfiguredSubmission
+
+    @property
+    def label(self) -> str:
+        """Label shown in progress output."""
+        return f"{self.task.name} · {self.attack.name} · {self.defense.name}"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What the user asked for; None means what the suite's own plan says."""
+
+    suite: str
+    task: str | None = None
+    attack: str | None = None
+    defense: str | None = None
+    seed: int = 0
+    force: bool = False
+
+
+def plan_cells(
+    selection: Selection, attacks: Catalog, defenses: Catalog, results: Path
+) -> list[Cell]:
+    """All cells of a selection, in the suite's order, each once."""
+    suite = get_suite(selection.suite)
+    wanted = {task.name for task in choose_tasks(suite, selection.task or "*")}
+    pairs = [
+        (task, attack, defense)
+        for pairing in _pairings(suite, selection, attacks, defenses)
+        for task in choose_tasks(suite, pairing.task)
+        if task.name in wanted
+        for defense in choose(defenses, "defense", pairing.defense)
+        for attack in choose(attacks, "attack", pairing.attack)
+    ]  # every name is known to be right before anything is loaded
+    cells: dict[Path, Cell] = {}
+    for task, attack, defense in pairs:
+        cell = _cell(selection, load_task(task), attack, defense, results)
+        cells.setdefault(cell.path, cell)
+    return list(cells.values())
+
+
+def _pairings(
+    suite: Suite, selection: Selection, attacks: Catalog, defenses: Catalog
+) -> list[Pairing]:
+    """What was asked for, else the suite's own plan; both without what is broken."""
+    defense = without_broken(defenses, selection.defense or NO_DEFENSE)
+    if selection.attack:
+        return [Pairing("*", without_broken(attacks, selection.attack), defense)]
+    usable = [
+        line
+        for line in suite.plan
+        if not is_broken(attacks, line.attack) and not is_broken(defenses, line.defense)
+    ]
+    if selection.defense:
+        return [Pairing(line.task, line.attack, defense) for line in usable]
+    return usable
+
+
+def _cell(
+    selection: Selection,
+    side: LoadedTask,
+    attack: ConfiguredSubmission,
+    defense: ConfiguredSubmission,
+    results: Path,
+) -> Cell:
+    path = cell_path(results, side.task.name, defense.name, attack.name, selection.seed)
+    fingerprint = _fingerprint(side, attack, defense, selection.seed)
+    old = old_record(path, Record)
+    return Cell(
+        suite=selection.suite,
+        task=side.task,
+        attack=attack,
+        defense=defense,
+        seed=selection.seed,
+        path=path,
+        fingerprint=fingerprint,
+        cached=is_current(old, fingerprint) and not selection.force,
+        expected_seconds=_seconds_of(old),
+    )
+
+
+def _fingerprint(
+    side: LoadedTask, attack: ConfiguredSubmission, defense: ConfiguredSubmission, seed: int
+) -> str:
+    parts = [SCHEMA_VERSION, attacks_digest(), side.digest, salt_digest(side), seed]
+    for selected, digest in ((attack, attack.entry.digest), (defense, defense.digest(side.task))):
+        parts += [selected.entry.name, digest, sorted(selected.parameters.items())]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def old_record(path: Path, kind: type[Old]) -> Old | None:
+    """The record of an earlier run; one that cannot be read is as good as none."""
+    try:
+        return read_model(path, kind) if path.exists() else None
+    except UserError:
+        return None
+
+
+def is_current(record: Measured | None, fingerprint: str) -> bool:
+    """Failed ones run again; the others are done while nothing they depend on has changed."""
+    done = (Status.OK, Status.UNSUPPORTED)
+    return (
+        record is not None
+        and record.status in done
+        and record.provenance.fingerprint == fingerprint
+    )
+
+
+def _seconds_of(record: Record | None) -> float:
+    if record is None:
+        return GUESSED_SECONDS
+    return (record.prepare_seconds or 0.0) + sum(s.seconds or 0.0 for s in record.snapshots)
+
+
+def groups(cells: Sequence[Cell]) -> dict[tuple[str, str], list[Cell]]:
+    """Cells that attack the same snapshots."""
+    found: dict[tuple[str, str], list[Cell]] = {}
+    for cell in cells:
+        found.setdefault((cell.task.name, cell.defense.name), []).append(cell)
+    return found

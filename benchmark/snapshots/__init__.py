@@ -1,0 +1,1 @@
+"""Building, storing, sketching and verifying the fixed gradient snapshots."""

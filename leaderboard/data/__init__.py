@@ -1,0 +1,1 @@
+"""Records and catalog as rows, ranked and ordered."""

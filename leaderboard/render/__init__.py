@@ -1,0 +1,1 @@
+"""Pages from views, and their way to disk."""

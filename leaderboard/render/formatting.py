@@ -1,0 +1,31 @@
+"""Numbers as the pages write them."""
+
+from __future__ import annotations
+
+HEAT_STEPS = 10
+
+
+def number(value: float | None) -> str:
+    """Three decimals below ten, fewer above; a dash where there is nothing to show.
+
+    Only zero is written as zero.
+    """
+    if value is None:
+        return "–"
+    size = abs(value)
+    if 0 < value < 5e-4:
+        return "<0.001"
+    if size >= 1e6:
+        return f"{value:.2e}"
+    decimals = 3 if size < 10 else 1 if size < 1000 else 0
+    return f"{value:,.{decimals}f}".replace("-", "−")
+
+
+def heat(value: float) -> int:
+    """The shade, 0 to 10, of a share between 0 and 1."""
+    return round(min(max(value, 0.0), 1.0) * HEAT_STEPS)
+
+
+def position(value: float, top: float) -> float:
+    """Where a value lies on a bar of 100 units that ends at `top`."""
+    return round(100 * min(max(value / top, 0.0), 1.0), 2)

@@ -1,0 +1,1 @@
+"""What each page compares, as data."""

@@ -1,0 +1,1 @@
+"""Differential privacy: per-sample clipping and accounting."""

@@ -1,0 +1,147 @@
+"""How far a candidate's gradient is from the observed one: DLG, TAG and the cosine of LAMP."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from submissions.blocks.gradient_matching.gradients import Gradient
+
+_TINY = 1e-30
+"""Keeps the norm of a vanishing gradient differentiable."""
+_NEGLIGIBLE = 1e-9
+"""A target this much smaller than the largest is rounding noise, whose direction says nothing."""
+_LEAST_TRUST = 1e-3
+"""Weight of a parameter that is all noise, so that something is left where all of them are."""
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What is known of what a defense did to an update."""
+
+    noise: float = 0.0
+    """Standard deviation of the noise on each entry."""
+    sparse: bool = False
+    """Most entries were set to zero, so that a zero says nothing."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Observed gradients of L parameters of one shape in P problems."""
+
+    value: Tensor  # (L, P, *shape)
+    factors: Tensor  # (L,) weight of the L1 term
+    damage: Damage
+    norms: Tensor = field(init=False)  # (L, P)
+    trust: Tensor = field(init=False)  # (L, P), how much of the squared norm is not noise
+    kept: Tensor | None = field(init=False)  # (L, P, 1, *shape), what a sparse update has left
+
+    def __post_init__(self) -> None:
+        flat = self.value.flatten(2)
+        norms = flat.norm(dim=2)
+        expected = self.damage.noise**2 * flat.shape[2]
+        trust = 1 - expected / norms.square().clamp_min(_TINY)
+        kept = (self.value != 0)[:, :, None] if self.damage.sparse else None
+        object.__setattr__(self, "norms", norms)
+        object.__setattr__(self, "trust", trust.clamp(_LEAST_TRUST, 1.0))
+        object.__setattr__(self, "kept", kept)
+
+
+UNDISTORTED = Damage()
+
+
+class Distance(ABC):
+    """A loss that is put together from one term a parameter."""
+
+    writes_gradients: ClassVar[bool] = False
+    """Whether the terms need gradients written out."""
+
+    @abstractmethod
+    def terms(self, gradient: Gradient, target: Target) -> Tensor:
+        """Term of each parameter, (L, P, K)."""
+
+    def total(self, terms: Tensor, norms: Tensor, trust: Tensor) -> Tensor:
+        """Loss of each candidate, (P, K), from all terms (L, P, K), target norms and trust."""
+        return (terms * trust[:, :, None]).sum(dim=0)
+
+
+class SquaredL2(Distance):
+    """Σᵢ ‖gᵢ - Gᵢ‖² (Zhu et al., Deep Leakage from Gradients, equation 3)."""
+
+    def terms(self, gradient: Gradient, target: Target) -> Tensor:
+        """‖g‖² - 2 ⟨g, G⟩ + ‖G‖², which needs no gradient written out."""
+        constant = target.norms.square()[:, :, None]  # (L, P, 1)
+        return gradient.square(target.kept) - 2 * gradient.dot(target.value) + constant
+
+
+@dataclass(frozen=True)
+class L2L1(Distance):
+    """Σᵢ ‖gᵢ - Gᵢ‖² + α fᵢ ‖gᵢ - Gᵢ‖₁ (LAMP, section 4.2, after Deng et al., TAG).
+
+    The papers print ‖·‖₂ without a square. DLG, which TAG extends, squares it, and so do the public
+    implementations for which α and the weights of LAMP were tuned, hence the default.
+    """
+
+    alpha: float
+    squared: bool = True
+    writes_gradients: ClassVar[bool] = True
+
+    def terms(self, gradient: Gradient, target: Target) -> Tensor:
+        """Both norms of the difference; the factor is the weight f of the parameter's layer."""
+        difference = gradient.dense() - target.value[:, :, None]
+        if target.kept is not None:
+            difference = difference * target.kept
+        difference = difference.flatten(3)  # (L, P, K, entries)
+        square = difference.square().sum(dim=3)
+        first = square if self.squared else (square + _TINY).sqrt()
+        return first + self.alpha * target.factors[:, None, None] * difference.abs().sum(dim=3)
+
+
+class Cosine(Distance):
+    """1 - (1/l) Σᵢ cos(gᵢ, Gᵢ) (LAMP, section 4.2, after Geiping et al.), i over the tensors."""
+
+    def terms(self, gradient: Gradient, target: Target) -> Tensor:
+        """The cosine of each parameter."""
+        lengths = target.norms.clamp_min(_TINY)[:, :, None]  # (L, P, 1)
+        return gradient.dot(target.value) / lengths * (gradient.square(target.kept) + _TINY).rsqrt()
+
+    def total(self, terms: Tensor, norms: Tensor, trust: Tensor) -> Tensor:
+        """One minus the mean over the parameters whose target has a direction at all."""
+        informative = (norms > _NEGLIGIBLE * norms.amax(dim=0)) * trust  # (L, P)
+        weights = (informative / informative.sum(dim=0))[:, :, None].to(terms.dtype)
+        return 1 - (terms * weights).sum(dim=0)
+
+
+def layer_factors(names: Sequence[str], weighting: str) -> list[float]:
+    """Weight of each parameter's L1 term: `none` is 1 throughout, as LAMP runs TAG.
+
+    `linear` falls from 1 at the input to 1/depth at the output: the TAG paper wants layers nearer
+    to the input to count more but prints no formula, so the linear fall is a guess.
+    """
+    if weighting == "none":
+        return [1.0] * len(names)
+    blocks = [_block(name) for name in names]
+    order = list(dict.fromkeys(blocks))
+    return [1 - order.index(block) / len(order) for block in blocks]
+
+
+def _block(name: str) -> str:
+    """`bert.encoder.layer.3` of `bert.encoder.layer.3.attention.self.query.weight`."""
+    parts = name.split(".")
+    for index, part in enumerate(parts):
+        if part.isdigit():
+            return ".".join(parts[: index + 1])
+    return ".".join(parts[:2])
+
+
+def stack_target(
+    targets: Sequence[Sequence[Tensor]], factors: Sequence[float], damage: Damage
+) -> Target:
+    """From L parameters of P problems each to one target."""
+    value = torch.stack([torch.stack(list(problems)) for problems in targets])
+    return Target(value, torch.tensor(factors, dtype=value.dtype, device=value.device), damage)

@@ -1,0 +1,85 @@
+"""How each type of layer makes its parameters' gradients out of its inputs and output gradients.
+
+A layer's entry is a short rule with a test against autograd. A model with a matched parameter in a
+layer that is not listed here is matched by the plain path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers.pytorch_utils import Conv1D
+
+from submissions.blocks.gradient_matching.gradients import Dense, Gradient, outer
+
+Rule = Callable[[nn.Module, Tensor, Tensor], Mapping[str, Gradient]]
+"""From inputs and output gradients, both (L, P, K, n, ·), to gradients by parameter name. The
+module is one of L that are alike."""
+
+
+def linear(module: nn.Module, inputs: Tensor, errors: Tensor) -> Mapping[str, Gradient]:
+    """y = x Wᵀ + b with W of shape (out, in)."""
+    return {"weight": outer(errors, inputs), "bias": Dense(errors.sum(dim=3))}
+
+
+def conv1d(module: nn.Module, inputs: Tensor, errors: Tensor) -> Mapping[str, Gradient]:
+    """y = x W + b with W of shape (in, out), as GPT-2 has it."""
+    return {"weight": outer(inputs, errors), "bias": Dense(errors.sum(dim=3))}
+
+
+def layer_norm(module: nn.Module, inputs: Tensor, errors: Tensor) -> Mapping[str, Gradient]:
+    """y = w ∘ (x - mean) / deviation + b."""
+    assert isinstance(module, nn.LayerNorm)
+    normal = functional.layer_norm(inputs, module.normalized_shape, eps=module.eps)
+    return {"weight": Dense((errors * normal).sum(dim=3)), "bias": Dense(errors.sum(dim=3))}
+
+
+def rms_norm(module: nn.Module, inputs: Tensor, errors: Tensor) -> Mapping[str, Gradient]:
+    """y = w ∘ x / root mean square, as Llama has it."""
+    normal = inputs * torch.rsqrt(inputs.square().mean(dim=-1, keepdim=True) + _epsilon(module))
+    return {"weight": Dense((errors * normal).sum(dim=3))}
+
+
+def embedding(module: nn.Module, inputs: Tensor, errors: Tensor) -> Mapping[str, Gradient]:
+    """A linear layer whose inputs are one-hot; they arrive as ids (L, P, K, n, 1)."""
+    assert isinstance(module, nn.Embedding)
+    hot = functional.one_hot(inputs[..., 0].long(), module.num_embeddings).to(errors.dtype)
+    if module.padding_idx is not None:
+        hot = hot.index_fill(-1, torch.tensor(module.padding_idx, device=hot.device), 0.0)
+    return {"weight": outer(hot, errors)}
+
+
+def rule_for(module: nn.Module) -> Rule | None:
+    """The rule of a layer, or None where there is none."""
+    for kind, rule in _RULES.items():
+        if type(module) is kind:
+            return rule
+    is_llama_like = type(module).__name__.endswith("RMSNorm") and hasattr(
+        module, "variance_epsilon"
+    )
+    return rms_norm if is_llama_like or type(module) is nn.RMSNorm else None
+
+
+def likeness(module: nn.Module) -> tuple[object, ...]:
+    """Modules of equal likeness can be computed in one product."""
+    shapes = tuple((name, tuple(p.shape)) for name, p in module.named_parameters(recurse=False))
+    settings = (getattr(module, "eps", None), getattr(module, "variance_epsilon", None))
+    return (type(module), shapes, settings, getattr(module, "padding_idx", None))
+
+
+def _epsilon(module: nn.Module) -> float:
+    """What keeps the root away from zero; torch's own layer may leave it to the number format."""
+    value = getattr(module, "variance_epsilon", getattr(module, "eps", None))
+    weight = module.get_parameter("weight")
+    return float(torch.finfo(weight.dtype).eps if value is None else value)
+
+
+_RULES: Mapping[type[nn.Module], Rule] = {
+    nn.Linear: linear,
+    Conv1D: conv1d,
+    nn.LayerNorm: layer_norm,
+    nn.Embedding: embedding,
+}

@@ -1,0 +1,1 @@
+"""Which token types a gradient contains."""

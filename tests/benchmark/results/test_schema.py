@@ -1,0 +1,115 @@
+"""Records: strict, atomic, and named after their cell."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from benchmark.errors import UserError
+from benchmark.files import read_model, write_atomically, write_model
+from benchmark.plugins.names import variant
+from benchmark.results.schema import (
+    SCHEMA_VERSION,
+    Provenance,
+    Record,
+    Score,
+    Status,
+    UtilityRecord,
+)
+from benchmark.results.store import cell_path, record_files, record_path
+
+
+def sample(**changes: object) -> Record:
+    provenance = Provenance(
+        fingerprint="f", attack_digest="a", defense_digest="d", git_commit="", git_dirty=False,
+        packages={"torch": "2.13.0"}, python="3.11.7", platform="Linux x86_64", processor="some",
+        cores=2, memory_gb=24.0, device="cpu", threads=1, tf32=False, sandbox="bubblewrap",
+        created=datetime(2026, 11, 16, tzinfo=UTC),
+    )  # fmt: skip
+    values: dict[str, object] = {
+        "suite": "mini", "task": "mini/cola", "task_version": 1, "attack": "random",
+        "defense": "none", "seed": 0, "status": Status.OK, "provenance": provenance,
+    }  # fmt: skip
+    return Record(**(values | changes))  # type: ignore[arg-type]
+
+
+def test_a_record_survives_the_disk(tmp_path: Path) -> None:
+    path = record_path(tmp_path, sample())
+    write_model(path, sample())
+    assert read_model(path, Record) == sample()
+    assert path == tmp_path / "mini" / "cola" / "none" / "random.s0.json"
+    assert list(record_files(tmp_path)) == [path]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": "0"},
+        {"surprise": 1},
+        {"status": "splendid"},
+        {"peak_mb": "12"},
+        {"peak_mb": float("nan")},
+        {"schema_version": 2},
+    ],
+)
+def test_anything_off_is_refused_with_the_file_name(
+    tmp_path: Path, change: dict[str, object]
+) -> None:
+    path = tmp_path / "x.json"
+    content = json.loads(sample().model_dump_json()) | change
+    path.write_text(json.dumps(content))
+    with pytest.raises(UserError, match=r"x\.json is not a valid record"):
+        read_model(path, Record)
+
+
+def test_a_cut_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(sample().model_dump_json()[:100])
+    with pytest.raises(UserError, match="delete it and run the cell again"):
+        read_model(path, Record)
+
+
+def test_a_failed_write_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.json"
+    write_atomically(path, "old")
+
+    def no_disk(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.fsync", no_disk)
+    with pytest.raises(OSError, match="disk full"):
+        write_atomically(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_names_from_outside_cannot_leave_the_results_folder(tmp_path: Path) -> None:
+    path = cell_path(tmp_path, "mini/cola", "none", "../../x<script>", 0)
+    assert path.parent == tmp_path / "mini" / "cola" / "none"
+    assert "<" not in path.name
+
+
+def test_a_variant_names_its_parameters_in_order() -> None:
+    assert variant("prune", {"ratio": 0.9, "a": True}) == "prune[a=True,ratio=0.9]"
+    assert variant("none", {}) == "none"
+
+
+STORED = Path(__file__).parent / "stored"
+
+
+@pytest.mark.parametrize("version", range(1, SCHEMA_VERSION + 1))
+def test_a_stored_record_of_every_schema_version_still_loads(version: int) -> None:
+    """A new version adds its files here; one that cannot read the old ones is refused."""
+    record = read_model(STORED / f"record-v{version}.json", Record)
+    assert record.attack_name == "bag_of_words"
+    assert [result.status for result in record.snapshots] == [Status.OK] * 8
+    score = read_model(STORED / f"score-v{version}.json", Score)
+    assert score.metrics["type_f1"].mean == 1.0
+    utility = read_model(STORED / f"utility-v{version}.json", UtilityRecord)
+    assert utility.metrics
+    assert utility.rounds

@@ -1,0 +1,114 @@
+"""Plans: the suite's own, what a user asks for, and what happens when a plug-in is broken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmark.errors import UserError
+from benchmark.plugins.catalog import Catalog
+from benchmark.plugins.registry import Broken, find_suites, get_suite
+from benchmark.plugins.selection import broken_among, choose_tasks
+from benchmark.runs.plan import Selection, plan_cells
+from benchmark.runs.utility_plan import plan_utility
+from tasks.suites.mini import LEFT_OUT
+from tests.harness import RunCells
+
+Catalogues = tuple[Catalog, Catalog]
+
+
+def test_the_default_plan_has_every_floor_wherever_it_attacks(
+    catalogs: Catalogues, tmp_path: Path
+) -> None:
+    """Which is everywhere but on some large batches."""
+    cells = plan_cells(Selection("mini"), *catalogs, tmp_path)
+    planned = {(cell.task.name, cell.attack.name) for cell in cells}
+    names = {cell.task.name for cell in cells}
+    left_out = {task.name for task in get_suite("mini").tasks} - names
+    assert all(name.endswith(LEFT_OUT) for name in left_out)
+    for floor in ("prior_only", "bag_of_words"):
+        assert {(name, floor) for name in names} <= planned
+    assert len({cell.path for cell in cells}) == len(cells)
+    assert "spy" not in {cell.attack.name for cell in cells}
+
+
+def test_a_broken_plugin_leaves_the_rest_of_the_plan(catalogs: Catalogues, tmp_path: Path) -> None:
+    entries = {name: entry for name, entry in catalogs[0].entries.items() if name != "random"}
+    broken = Catalog(entries, [Broken("attack", "submissions/attacks/random.py", "SyntaxError")])
+    cells = plan_cells(Selection("mini", "cola"), broken, catalogs[1], tmp_path)
+    assert {cell.attack.name for cell in cells} >= {"prior_only", "bag_of_words"}
+    with pytest.raises(UserError, match="is broken: SyntaxError"):
+        plan_cells(Selection("mini", "cola", "random"), broken, catalogs[1], tmp_path)
+    beside = plan_cells(
+        Selection("mini", "cola", "random,prior_only"), broken, catalogs[1], tmp_path
+    )
+    assert [cell.attack.name for cell in beside] == ["prior_only"]
+
+
+def test_a_broken_defense_leaves_the_rest_of_the_trainings(
+    catalogs: Catalogues, tmp_path: Path
+) -> None:
+    entries = {name: entry for name, entry in catalogs[1].entries.items() if name != "prune"}
+    broken = Catalog(entries, [Broken("defense", "submissions/defenses/prune.py", "SyntaxError")])
+    trials = plan_utility(Selection("mini"), broken, tmp_path)
+    assert {trial.defense.name for trial in trials} >= {"none", "dpsgd"}
+    both = plan_utility(Selection("mini", "cola", None, "prune,none"), broken, tmp_path)
+    assert {trial.defense.name for trial in both} == {"none"}
+    with pytest.raises(UserError, match="is broken: SyntaxError"):
+        plan_utility(Selection("mini", "cola", None, "prune"), broken, tmp_path)
+
+
+def test_only_what_was_asked_for_can_be_broken() -> None:
+    items = [Broken("attack", f"submissions/attacks/{name}.py", "why") for name in ("lamp", "film")]
+    catalog = Catalog({}, items)
+    assert broken_among(catalog, None) == items
+    assert broken_among(catalog, "lamp_quick[steps=2],random") == items[:1]
+    assert broken_among(catalog, "f*,random") == items[1:]
+    assert broken_among(catalog, "random") == []
+
+
+def test_a_change_of_anything_that_matters_makes_a_cell_stale(
+    catalogs: Catalogues, tmp_path: Path
+) -> None:
+    def fingerprint(seed: int = 0, **changes: object) -> str:
+        random = replace(catalogs[0].entries["random"], **changes)  # type: ignore[arg-type]
+        attacks = Catalog({"random": random})
+        selection = Selection("mini", "cola", "random", seed=seed)
+        return plan_cells(selection, attacks, catalogs[1], tmp_path)[0].fingerprint
+
+    assert fingerprint() == fingerprint()
+    assert len({fingerprint(), fingerprint(seed=1), fingerprint(digest="other")}) == 3
+
+
+def test_a_variant_is_asked_for_by_its_name(
+    plugins: Path, run_cells: RunCells, catalogs: Catalogues, tmp_path: Path
+) -> None:
+    def names(pattern: str) -> list[str]:
+        selection = Selection("mini", "cola", pattern)
+        return [cell.attack.name for cell in plan_cells(selection, *catalogs, tmp_path)]
+
+    assert names("manner*") == ["manner", "manner_silent"]
+    assert names("manner[count=0]") == ["manner_silent"]  # the same thing has one name
+    assert names("manner_silent[token=7]") == ["manner[count=0,token=7]"]
+    several = names("random,manner[count=2,token=7],manner_s*")
+    assert several == ["random", "manner[count=2,token=7]", "manner_silent"]
+    tasks = choose_tasks(get_suite("mini"), "sst2,mini/cola,cola-b*")
+    assert [t.name for t in tasks] == [
+        f"mini/{n}" for n in ("cola", "cola-b2", "cola-b4", "cola-b8", "sst2")
+    ]
+    with pytest.raises(UserError, match="did you mean manner_silent"):
+        names("manner_silence")
+    (record,) = run_cells("manner_silent", task="mini/cola")
+    assert (record.attack, record.attack_variant) == ("manner", "manner_silent")
+    assert record.attack_parameters == {"count": 0}
+
+
+def test_every_task_has_a_unique_name_of_its_suite() -> None:
+    for suite in find_suites()[0].values():
+        names = [task.name for task in suite.tasks]
+        assert len(set(names)) == len(names)
+        assert all(name.startswith(f"{suite.name}/") for name in names)
+        assert all(task.snapshots >= 8 for task in suite.tasks if suite.name == "mini")
+    assert find_suites()[1] == ()
