@@ -209,7 +209,7 @@ class Recovery:
     note: str = ""
     """One sentence for the record, for instance that a budget ended the search."""
     stopped_by_clock: bool = False
-    """`seconds_left` ran short: a faster machine might have found more. Counted work is not that."""
+    """`seconds_left` ran short, a faster machine might find more; counted work is not that."""
 
 
 # --------------------------------------------------------------------------- the defender's side

@@ -71,7 +71,7 @@ def _about_task(cell: Cell, side: LoadedTask, known: frozenset[Knowledge]) -> Ta
 def _about_snapshot(
     cell: Cell, manifest: Manifest, truth: StoredTruth, known: frozenset[Knowledge]
 ) -> SnapshotFacts:
-    """What is known of one update. Of the truth, a fact goes in only where the attack is told it."""
+    """What is known of one update. Of the truth, only facts that the attack is told go in."""
     batch = truth.truth()
     return SnapshotFacts(
         index=manifest.index,

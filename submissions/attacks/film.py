@@ -122,9 +122,7 @@ class Film(Attack):
             return Recovery(token_types=frozenset(), note=bag.note)
         public = observation.public
         assert public.prior is not None  # granted, since it is needed
-        sentences = public.prior.sample(
-            observation.batch_size, public.max_tokens, observation.seed
-        )
+        sentences = public.prior.sample(observation.batch_size, public.max_tokens, observation.seed)
         return Recovery(sentences, note=f"{bag.note} Sampled from the prior instead.")
 
     def _plan(self, observation: Observation, language: Language, bag: Bag) -> Plan:

@@ -112,7 +112,7 @@ def beam_search(
 
 
 def start_words(public: Public, words: Tensor, rule: str) -> Tensor:
-    """Which words of a bag may begin a sentence, (M,) bool: `any`, or those with a `capital` letter.
+    """Which words of a bag may begin a sentence, (M,) bool: `any`, or those with a `capital`.
 
     A word after a space stands inside a sentence, so by the rule `bare` capitals without a space
     come first where there are any. Where no word has a capital, all may begin.

@@ -79,7 +79,9 @@ class MatchingAttack(Attack):
         with matcher:
             self.search(search)
             if self.word("answer") == "last":
-                search.settle(matcher.losses(search.points(search.embeddings[:, None]), False)[:, 0])
+                search.settle(
+                    matcher.losses(search.points(search.embeddings[:, None]), False)[:, 0]
+                )
         notes = [how, _early_end(search), self.remark(problems[0].observation)]
         note, cut = " ".join(part for part in notes if part), search.clock.stopped
         sentences, losses = search.tokens(search.best), search.best_losses.tolist()

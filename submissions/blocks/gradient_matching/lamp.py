@@ -8,7 +8,12 @@ from benchmark.spec import Knowledge, Observation, Parameter
 from submissions.blocks.gradient_matching.attack import MatchingAttack
 from submissions.blocks.gradient_matching.rearrange import Fluency, rearrange
 from submissions.blocks.gradient_matching.search import Search
-from submissions.blocks.gradient_matching.settings import ADAPTED, QUICK, Settings, descent_parameters
+from submissions.blocks.gradient_matching.settings import (
+    ADAPTED,
+    QUICK,
+    Settings,
+    descent_parameters,
+)
 from submissions.blocks.gradient_matching.start import start_from_best
 
 

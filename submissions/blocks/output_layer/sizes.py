@@ -81,7 +81,9 @@ class PublicBatches:
             sums = sums + drawn * (noise / sums.shape[1] ** 0.5)
             sums = sums / sums.norm(dim=1, keepdim=True)
         weights = [fit_mixture(own, self.seed + n, tries).weight for n, own in enumerate(sums)]
-        coefficients = np.polyfit(weights, self.counts, degree, w=1 / self.counts if relative else None)
+        coefficients = np.polyfit(
+            weights, self.counts, degree, w=1 / self.counts if relative else None
+        )
         return SizeRegressor(coefficients, min(weights), max(weights))
 
 

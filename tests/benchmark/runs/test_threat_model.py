@@ -103,7 +103,7 @@ def test_no_private_word_is_in_what_an_attack_is_told(attacked: tuple[Cell, Snap
     assert not any("truths" in path.parts for path in found.files.values())
 
 
-# -------------------------------------------------------------------------- what it does not declare
+# ----------------------------------------------------------------------- what it does not declare
 
 
 @pytest.mark.parametrize("knowledge", Knowledge)

@@ -18,7 +18,7 @@ class Witness(Attack):
         fact.replace("-", "_"): Parameter(False, f"whether to declare {fact}", uses={fact})
         for fact in Knowledge
     }
-    variants = {"witness_of_all": {name: True for name in parameters}}
+    variants = {"witness_of_all": dict.fromkeys(parameters, True)}
 
     def recover(self, observation):
         public = observation.public
