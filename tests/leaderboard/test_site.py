@@ -220,9 +220,11 @@ def test_what_an_attack_was_told_stands_beside_its_name(tmp_path: Path) -> None:
     site = draw(tmp_path, Catalog(submissions=(row,)))
     for page in ("index.html", "tasks/mini.cola-b1.html"):
         text = (site / page).read_text("utf-8")
-        assert text.count(">told: ") == 2
-        assert "told: labels, type count</small>" in text
-        assert "told: nothing</small>" in text
+        knows, blind = (
+            text.count(f">told: {x}</small>") for x in ("labels, type count", "nothing")
+        )
+        assert knows == blind > 0
+        assert text.count(">told: ") == knows + blind
     page = (site / "submissions" / "attack-knows.html").read_text("utf-8")
     assert "<dt>is told, where granted</dt><dd>the labels</dd>" in page
     assert "told: the labels, the sentence lengths" in page
