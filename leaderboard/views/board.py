@@ -94,7 +94,7 @@ class Leaderboard:
 
     @cached_property
     def told(self) -> dict[str, tuple[str, ...]]:
-        """What each attack was handed in any of its results, as far as these say so."""
+        """What each attack was handed in any of its results, as far as these tell."""
         found: dict[str, set[str]] = {}
         for row in self.rows:
             if row.record.told is not None:

@@ -33,7 +33,7 @@ def descent_parameters(
         "damage": Parameter(
             "ignored",
             "What is done about a defense: ignored, as in the papers, or adapted: a parameter "
-            "counts by the share that is not noise, and zeros of a sparse update say nothing.",
+            "counts by the share that is not noise, and zeros of a sparse update tell nothing.",
             choices=("ignored", "adapted"),
             uses=frozenset({Knowledge.NOISE_SCALE}),
             without="ignored",
