@@ -11,7 +11,7 @@ import pytest
 
 from benchmark.execution.engines.local import LocalEngine
 from benchmark.plugins.catalog import Catalog
-from benchmark.plugins.registry import load_task
+from benchmark.plugins.registry import all_tasks, load_task
 from benchmark.results.schema import Record
 from benchmark.runs.attack_run import Run
 from benchmark.runs.compatibility import incompatibility_with_task
@@ -153,6 +153,24 @@ def test_a_setting_that_does_without_knowledge_is_not_told_it(
     assert labels.told == frozenset()
     assert film.attack.entry.needed(film.attack.parameters) == frozenset()
     assert oracle.attack.entry.needed(oracle.attack.parameters) == {Knowledge.FREQUENCIES}
+
+
+def test_only_oracle_tasks_grant_what_no_update_shows() -> None:
+    oracles = {Knowledge.FREQUENCIES, Knowledge.TYPE_COUNT}
+    for name, task in all_tasks().items():
+        assert bool(oracles & task.grants) == name.endswith("-oracle"), name
+
+
+@pytest.mark.parametrize("attack", ["flat_chat_oracle", "film_oracle_frequency"])
+def test_oracle_attacks_are_told_on_oracle_tasks_alone(
+    catalogs: tuple[Catalog, Catalog], tmp_path: Path, attack: str
+) -> None:
+    pattern = "iwslt,iwslt-oracle" if attack.startswith("flat") else "wikitext,wikitext-oracle"
+    plain, oracle = plan_cells(Selection("mini", pattern, attack), *catalogs, tmp_path)
+    assert "which mini/" in (incompatibility_with_task(plain) or "")
+    assert incompatibility_with_task(oracle) is None
+    batches = [load_task(cell.task).private_batch(0, 0).truth for cell in (plain, oracle)]
+    assert batches[0] == batches[1]  # so the oracle can be compared with what does without it
 
 
 def test_a_fingerprint_depends_on_what_is_told(
