@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 _WORD = re.compile(r"\w+")
 _KEY = 3
@@ -57,3 +57,27 @@ class Texts:
                 for start in range(len(each) - size + 1):
                     places[each[start : start + size]].append((each, start))
         return self._places[size]
+
+
+def connected(texts: Sequence[str], run: int) -> list[int]:
+    """For each text, where the first one stands that it hangs together with.
+
+    Texts hang together that have `run` words in a row in common, and so do those that hang together
+    with the same text.
+    """
+    first = list(range(len(texts)))
+
+    def root(at: int) -> int:
+        while first[at] != at:
+            first[at] = first[first[at]]
+            at = first[at]
+        return at
+
+    holders: dict[Words, int] = {}
+    for at, text in enumerate(texts):
+        own = words(text)
+        for start in range(len(own) - run + 1):
+            other = root(holders.setdefault(own[start : start + run], at))
+            mine = root(at)
+            first[max(mine, other)] = min(mine, other)
+    return [root(at) for at in range(len(texts))]
