@@ -77,8 +77,7 @@ class Federation:
     """Local passes of a client in a round."""
     batch_size: int = 8
     learning_rate: float = 5e-3
-    """Of the client's own optimizer; falls linearly with the rounds where `decay`."""
-    optimizer: Literal["adam", "adamw"] = "adam"
+    """Of the client's own Adam; falls linearly with the rounds where `decay`."""
     decay: bool = False
     clip: float = 15.0
     """Largest norm of a local step's gradient."""
