@@ -48,6 +48,7 @@ class PreparedTask(LoadedTask):
         named = None if task.prior in (None, "self") else task.prior
         self._prior_directory = locate(named) if named else None
         self._batches: dict[int, list[list[Row]]] = {}
+        self._federated: dict[int, FederatedData] = {}
 
     @property
     def model_directory(self) -> Path:
@@ -140,6 +141,11 @@ class PreparedTask(LoadedTask):
 
     def federated_data(self, seed: int) -> FederatedData:
         """What clients train on, and what their models are tested with; federated tasks only."""
+        if seed not in self._federated:
+            self._federated[seed] = self._federated_data(seed)
+        return self._federated[seed]
+
+    def _federated_data(self, seed: int) -> FederatedData:
         rows = federated_rows(self.task, seed)
         limit = self.task.federation.max_tokens if self.task.federation else 0
         return FederatedData(

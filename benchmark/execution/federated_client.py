@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmark.execution.client import check_update, make_client
+from benchmark.execution.client import check_update, make_client, one_update
 from benchmark.execution.events import ClientFailed, ClientTested, ClientTrained, Personalized
 from benchmark.execution.failures import reason_of, status_of
 from benchmark.execution.jobs import (
@@ -19,7 +19,9 @@ from benchmark.execution.jobs import (
     ClientFile,
     ClientTestJob,
     PersonalizeJob,
+    PrivateBatchFile,
     RoundJob,
+    UpdateJob,
 )
 from benchmark.execution.local_training import LocalTrainer
 from benchmark.execution.observing import Emit
@@ -30,7 +32,7 @@ from benchmark.execution.trainer import classes, parts, read_batch
 from benchmark.plugins import loading
 from benchmark.plugins.composition import overrides
 from benchmark.plugins.registry import model_package
-from benchmark.spec import Batch, Client, Update
+from benchmark.spec import Batch, Client, Unsupported, Update
 
 if TYPE_CHECKING:
     import torch
@@ -44,7 +46,10 @@ class Participants:
     """The model, the defense, and the public weights that every client begins with."""
 
     def __init__(
-        self, work: RoundJob | PersonalizeJob, assignment: Assignment, device: torch.device
+        self,
+        work: RoundJob | PersonalizeJob | UpdateJob,
+        assignment: Assignment,
+        device: torch.device,
     ) -> None:
         self.settings, self.inbox, self.device = work.client, assignment.inbox, device
         assert work.client.federation is not None
@@ -55,7 +60,8 @@ class Participants:
             self.inbox / "model", self.settings.objective, self.settings.precision, device
         )
         self.parameters = dict(self.model.named_parameters())
-        overwrite(self.parameters, read_tensors(self.inbox / work.received, device))
+        if work.received:
+            overwrite(self.parameters, read_tensors(self.inbox / work.received, device))
         self.received = {n: p.detach().clone() for n, p in self.parameters.items()}
         self.roles = model_package().roles(self.model)
         self.shared = [n for n in self.parameters if self.defense.shares(n, self.roles)]
@@ -108,6 +114,20 @@ class Participants:
 
 
 # ------------------------------------------------------------------------------------------- jobs
+
+
+def observed_update(everyone: Participants, item: PrivateBatchFile) -> tuple[Update, Client]:
+    """What a client sends of one batch in the observed round, having adapted to its own rows."""
+    if not everyone.shared:
+        raise Unsupported("nothing leaves the client, so there is nothing to attack")
+    seed = derive_seed("adapt", item.seed)
+    own = ClientFile(index=item.index, seed=seed, rows=item.rows, state=item.state)
+    client, _ = everyone.enter(own, 0)
+    if item.rows:
+        everyone.defense.adapt(client, read_batch(everyone.inbox / item.rows, everyone.device))
+    everyone.model.train(everyone.settings.mode == "train")
+    batch = read_batch(everyone.inbox / item.file, everyone.device)
+    return one_update(everyone.defense, client, batch, item.seed), client
 
 
 def train_round(work: RoundJob, assignment: Assignment, device: torch.device, emit: Emit) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, SupportsIndex, TextIO
@@ -119,6 +119,9 @@ def make_updates(work: UpdateJob, assignment: Assignment, emit: Emit) -> None:
     from safetensors.torch import save_file
 
     device, settings = _device(assignment), work.client
+    if settings.federation is not None:
+        _make_federated_updates(work, assignment, emit)
+        return
     seed_process(work.seed)
     defense = loading.make_defense(work.defense)
     model, _ = model_package().open_model(
@@ -137,8 +140,20 @@ def make_updates(work: UpdateJob, assignment: Assignment, emit: Emit) -> None:
         emit(_updated(item, update, client))
 
 
-def _updated(item: PrivateBatchFile, update: Update, client: Client) -> Updated:
+def _make_federated_updates(work: UpdateJob, assignment: Assignment, emit: Emit) -> None:
+    """The same of clients that have taken part in a federated training."""
+    everyone = federated_client.Participants(work, assignment, _device(assignment))
+    for item in work.batches:
+        update, client = federated_client.observed_update(everyone, item)
+        federated_client.write_tensors(update.tensors, assignment.outbox / item.out)
+        emit(_updated(item, update, client, everyone.kept))
+
+
+def _updated(
+    item: PrivateBatchFile, update: Update, client: Client, kept: Sequence[str] = ()
+) -> Updated:
     return Updated(
+        kept=list(kept),
         index=item.index,
         update_kind=update.kind,
         local_steps=update.local_steps,

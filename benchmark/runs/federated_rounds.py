@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from benchmark.execution.seeds import derive_seed
 from benchmark.suites import Federation
@@ -58,3 +58,8 @@ def in_groups(items: Sequence[int], groups: int) -> list[list[int]]:
     """The items in order, in as many groups of almost equal size."""
     size = -(-len(items) // max(1, min(groups, len(items))))
     return [list(items[first : first + size]) for first in range(0, len(items), size)]
+
+
+def rounds_before(federation: Federation, observed: Literal["first", "middle", "last"]) -> int:
+    """Complete rounds before the one in which a client's update is attacked."""
+    return {"first": 0, "middle": federation.rounds // 2, "last": federation.rounds - 1}[observed]

@@ -103,17 +103,14 @@ class Simulation:
         self.failed: Callable[[Status, str], None] = lambda status, reason: None
         """Told why there is no training."""
         self.until = self.federation.rounds
+        self.observed: int | None = None
+        """A round after which everything is kept, because snapshots are taken then."""
 
     def start(self) -> Iterable[Job]:
         """The jobs of the first round that is not complete."""
         self.store.lay_out()
         self.checkpoint = self.store.read()
         return self._next()
-
-    @property
-    def middle(self) -> int:
-        """The round in the middle, which snapshots may be taken in."""
-        return self.federation.rounds // 2
 
     def _next(self) -> Iterable[Job]:
         """The jobs of the next round, or of whatever follows the last."""
@@ -337,8 +334,7 @@ class Simulation:
         return labels
 
     def _commit(self, ahead: Checkpoint) -> None:
-        observed = ahead.round in (self.middle, self.federation.rounds)
-        self.store.commit(ahead, observed)
+        self.store.commit(ahead, ahead.round == self.observed)
         self.checkpoint = ahead
 
 

@@ -117,6 +117,10 @@ class SimulationStore:
             if path.name not in kept:
                 path.unlink()
 
+    def restart(self) -> None:
+        """Forget all complete rounds."""
+        self.path("checkpoint.json").unlink(missing_ok=True)
+
     def remove(self) -> None:
         """Delete the training, but for what snapshots of its rounds need."""
         if not any(self.folder.glob("observed-*.json")):

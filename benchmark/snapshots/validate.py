@@ -49,6 +49,8 @@ class CheckedUpdate:
     learning_rate: float
     noise_scale: float | None
     epsilon: float | None
+    kept: tuple[str, ...] = ()
+    """Parameters that the client trains and keeps to itself."""
 
     @property
     def bytes_up(self) -> int:
@@ -91,7 +93,17 @@ def validate_update(side: LoadedTask, said: Updated, path: Path) -> CheckedUpdat
         learning_rate=settings.learning_rate,
         noise_scale=None if noise is None else float(f"{noise:.{NOISE_DIGITS}g}"),
         epsilon=_bounded("epsilon", said.epsilon, LARGEST_EPSILON),
+        kept=_kept(side, said, tensors),
     )
+
+
+def _kept(side: LoadedTask, said: Updated, shared: Tensors) -> tuple[str, ...]:
+    names = set(said.kept)
+    if names and side.task.federation is None:
+        raise InvalidUpdate("it keeps parameters, though the task has no rounds")
+    if names & set(shared) or not names <= set(side.form.shapes):
+        raise InvalidUpdate("it keeps what is no parameter of the model, or what it has sent")
+    return tuple(name for name in side.form.shapes if name in names)
 
 
 @dataclass(frozen=True)
