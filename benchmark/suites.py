@@ -87,6 +87,9 @@ class Federation:
     """How often, evenly spread, the validation accuracy is looked at."""
     validation_rows: int = 150
     test_rows: int = 850
+    """Of all clients' own tests together."""
+    global_rows: int = 300
+    """Of those, the ones that every client is tested on."""
     max_tokens: int = 64
     """Where sentences are cut."""
     local_rows: int = 40

@@ -28,7 +28,7 @@ from benchmark.execution.observing import Emit
 from benchmark.execution.randomness import fill, seed_process
 from benchmark.execution.seeds import derive_seed
 from benchmark.execution.timing import Stopwatch, device_peak_mb, process_peak_mb
-from benchmark.execution.trainer import classes, parts, read_batch
+from benchmark.execution.trainer import classes, parts, read_batch, take
 from benchmark.plugins import loading
 from benchmark.plugins.composition import overrides
 from benchmark.plugins.registry import model_package
@@ -97,15 +97,20 @@ class Participants:
         """
         if not self.shared:
             return None
-        rows = self.defense.adapt(client, rows)
-        before = {name: self.parameters[name].detach().clone() for name in self.shared}
-        client.train(rows, [*self.shared, *self.kept], self.federation.epochs)
+        before = self.train_locally(client, rows)
         moved = {n: self.parameters[n].detach() - value for n, value in before.items()}
         update = Update(moved, "difference")
         if "client_update" not in overrides(type(self.defense)):
             update = self.defense.transform(update, client.generator)
         check_update(update, self.model)
         return update
+
+    def train_locally(self, client: Client, rows: Batch) -> dict[str, Tensor]:
+        """A client's part of a round; returns the shared parameters as adapting left them."""
+        rows = self.defense.adapt(client, rows)
+        before = {name: self.parameters[name].detach().clone() for name in self.shared}
+        client.train(rows, [*self.shared, *self.kept], self.federation.epochs)
+        return before
 
     def state_of(self, client: Client) -> dict[str, Tensor]:
         """What a client keeps for its next round."""
@@ -164,14 +169,14 @@ def train_round(work: RoundJob, assignment: Assignment, device: torch.device, em
 def personalize(
     work: PersonalizeJob, assignment: Assignment, device: torch.device, emit: Emit
 ) -> None:
-    """Where each client's own model differs from what the server sends, as a file."""
+    """Each client's model after one more local training, where it differs from the server's."""
     import torch
 
     everyone = Participants(work, assignment, device)
     for item in work.clients:
         try:
-            client, _ = everyone.enter(item, 0)
-            everyone.defense.adapt(client, read_batch(assignment.inbox / item.rows, device))
+            client, _ = everyone.enter(item, work.round)
+            everyone.train_locally(client, read_batch(assignment.inbox / item.rows, device))
             differs = {
                 name: value.detach()
                 for name, value in everyone.parameters.items()
@@ -187,7 +192,9 @@ def personalize(
 
 
 def test(work: ClientTestJob, assignment: Assignment, device: torch.device, emit: Emit) -> None:
-    """What the model of each client answers to the same rows."""
+    """What the model of each client answers to its rows."""
+    import torch
+
     settings = work.client
     model, _ = model_package().open_model(
         assignment.inbox / "model", settings.objective, settings.precision, device
@@ -195,12 +202,13 @@ def test(work: ClientTestJob, assignment: Assignment, device: torch.device, emit
     parameters = dict(model.named_parameters())
     overwrite(parameters, read_tensors(assignment.inbox / work.received, device))
     received = {name: value.detach().clone() for name, value in parameters.items()}
-    rows = list(parts(read_batch(assignment.inbox / work.rows, device)))
+    rows = read_batch(assignment.inbox / work.rows, device)
     for item in work.clients:
         overwrite(parameters, received)
         if item.file:
             overwrite(parameters, read_tensors(assignment.inbox / item.file, device))
-        predicted = [label for part in rows for label in classes(model, part)]
+        own = take(rows, torch.tensor(item.rows, device=device)) if item.rows else rows
+        predicted = [label for part in parts(own) for label in classes(model, part)]
         emit(ClientTested(index=item.index, predicted=predicted))
 
 

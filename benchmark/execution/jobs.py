@@ -143,7 +143,7 @@ class RoundJob(Strict):
 
 
 class PersonalizeJob(Strict):
-    """Let clients of a federated task make a model of their own before they are tested."""
+    """Let clients of a federated task train once more, for a model of their own to be tested."""
 
     sees_private: ClassVar[bool] = True
 
@@ -151,6 +151,7 @@ class PersonalizeJob(Strict):
     client: ClientSettings
     defense: tuple[SubmissionCall, ...]
     seed: int
+    round: int
     received: str
     clients: tuple[ClientFile, ...]
 
@@ -161,6 +162,8 @@ class PersonalWeights(Strict):
     index: int
     file: str = ""
     """Empty where it does not."""
+    rows: tuple[int, ...] = ()
+    """Numbers of the rows that it is tested on; empty: all."""
 
 
 class ClientTestJob(Strict):

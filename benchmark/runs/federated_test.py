@@ -31,36 +31,37 @@ TESTED_TOGETHER = 10
 class FinalTest:
     """The test of every client after the last round, a few at a time.
 
-    Where a method makes a model for each client, its code does so without the test rows, and
-    another process, which loads no submission, tests what came out.
+    As in FedeVocab's paper, a client is tested with its own model: what it has after one more local
+    training. The method's code runs without the test rows, and another process, which loads no
+    submission, tests what came out.
     """
 
     def __init__(
         self,
         simulation: Simulation,
-        finished: Callable[[dict[int, list[int]]], None],
+        finished: Callable[[dict[int, dict[int, int]]], None],
         failed: Callable[[Status, str], None],
     ) -> None:
         self.simulation, self.finished, self.failed = simulation, finished, failed
-        self.predicted: dict[int, list[int]] = {}
+        self.predicted: dict[int, dict[int, int]] = {}
+        """Class by test row, by client."""
         self.problem = False
 
     def start(self) -> list[Job]:
         """All jobs at once; each group's test follows its own models."""
         clients = range(self.simulation.federation.clients)
-        if not self._personal():
-            self.pending = 1
-            return [self._test_job([PersonalWeights(index=0)], {})]
+        self.rows = self._rows()
         size = max(self.simulation.limits.jobs, -(-len(clients) // TESTED_TOGETHER))
         groups = in_groups(clients, size)
         self.pending = len(groups)
         return [self._personal_job(group) for group in groups]
 
-    def _personal(self) -> bool:
-        """Whether clients have models of their own."""
-        entry = self.simulation.defense.entry
-        steps = {step for part in (entry, *entry.parts) for step in part.overrides}
-        return bool(steps & {"adapt", "keeps"})
+    def _rows(self) -> list[tuple[int, ...]]:
+        """Test rows of each client: the common ones and its own."""
+        simulation = self.simulation
+        data = simulation.side.federated_data(simulation.store.seed)
+        common = range(min(simulation.federation.global_rows, len(data.test.labels)))
+        return [tuple(sorted({*common, *own})) for own in data.local_tests]
 
     def _personal_job(self, clients: Sequence[int]) -> Job:
         simulation = self.simulation
@@ -69,6 +70,7 @@ class FinalTest:
             client=ClientSettings.of(simulation.task),
             defense=simulation.defense.calls(),
             seed=simulation.seed,
+            round=simulation.checkpoint.round - 1 if simulation.checkpoint.round else 0,
             received="received",
             clients=items,
         )
@@ -89,7 +91,7 @@ class FinalTest:
                     made = outcome.made / state_file(client)
                     validate_client_update(self.simulation.side, made)
                     files[file] = made
-                own.append(PersonalWeights(index=client, file=file))
+                own.append(PersonalWeights(index=client, file=file, rows=self.rows[client]))
         except (InvalidUpdate, OSError) as problem:
             return self._fail(Status.INVALID, str(problem))
         except DefenseFailed as problem:
@@ -102,9 +104,7 @@ class FinalTest:
                 return DefenseFailed(bad.status, f"client {client} has no model: {bad.reason}")
         return failure(outcome)
 
-    def _test_job(
-        self, own: Sequence[PersonalWeights], files: dict[str, Path], made: Path | None = None
-    ) -> Job:
+    def _test_job(self, own: Sequence[PersonalWeights], files: dict[str, Path], made: Path) -> Job:
         simulation = self.simulation
         work = ClientTestJob(
             client=ClientSettings.of(simulation.task),
@@ -116,17 +116,15 @@ class FinalTest:
         files["test"] = simulation.store.path("rows/test")
         return simulation.job(work, files, len(own), partial(self._tested, own, made))
 
-    def _tested(
-        self, own: Sequence[PersonalWeights], made: Path | None, outcome: Outcome
-    ) -> list[Job]:
+    def _tested(self, own: Sequence[PersonalWeights], made: Path, outcome: Outcome) -> list[Job]:
         """Keep the answers, remove the models."""
-        if made is not None:
-            shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(made, ignore_errors=True)
         said = {event.index: event.predicted for event in outcome.events(ClientTested)}
-        if any(item.index not in said for item in own):
+        if any(len(said.get(item.index, ())) != len(item.rows) for item in own):
             problem = failure(outcome)
             return self._fail(problem.status, problem.reason)
-        self.predicted |= said
+        for item in own:
+            self.predicted[item.index] = dict(zip(item.rows, said[item.index], strict=True))
         self.pending -= 1
         if not self.pending and not self.problem:
             self.finished(self.predicted)

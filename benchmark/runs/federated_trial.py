@@ -9,7 +9,7 @@ from benchmark.execution.engines.local import LocalEngine
 from benchmark.execution.jobs import Job
 from benchmark.metrics.utility import global_accuracy, local_accuracy
 from benchmark.results.schema import FederatedResult
-from benchmark.runs.federated_run import Limits, Simulation, share_of_hits
+from benchmark.runs.federated_run import Limits, Simulation
 from benchmark.runs.federated_store import Checkpoint
 from benchmark.runs.federated_test import FinalTest
 from benchmark.runs.utility_plan import Trial
@@ -39,7 +39,7 @@ class FederatedTrial:
         def failed(status: Status, reason: str) -> None:
             self.write(trial, status, reason, {}, _measured(simulation.checkpoint))
 
-        def tested(predicted: Mapping[int, list[int]]) -> None:
+        def tested(predicted: Mapping[int, Mapping[int, int]]) -> None:
             result, metrics = self._scored(simulation, predicted)
             measured = _measured(simulation.checkpoint) | {"federated": result}
             self.write(trial, Status.OK, "", metrics, measured)
@@ -51,22 +51,22 @@ class FederatedTrial:
         return simulation.start()
 
     def _scored(
-        self, simulation: Simulation, predicted: Mapping[int, list[int]]
+        self, simulation: Simulation, predicted: Mapping[int, Mapping[int, int]]
     ) -> tuple[FederatedResult, dict[str, float]]:
         """Every client on the common test rows and on its own."""
         data = simulation.side.federated_data(self.trial.seed)
         labels = data.test.labels.tolist()
+        common = range(simulation.federation.global_rows)[: len(labels)]
         everywhere, at_home = [], []
         for client, own in enumerate(data.local_tests):
-            answers = predicted.get(client) or predicted[0]
-            everywhere.append(share_of_hits(answers, labels))
-            hits = [answers[row] == labels[row] for row in own]
-            at_home.append(sum(hits) / len(hits) if hits else None)
+            hits = {row: label == labels[row] for row, label in predicted[client].items()}
+            everywhere.append(sum(hits[row] for row in common) / len(common))
+            at_home.append(sum(hits[row] for row in own) / len(own) if own else None)
         result = _result(simulation.checkpoint).model_copy(
             update={"global_accuracies": everywhere, "local_accuracies": at_home}
         )
         return result, {
-            "accuracy_global": global_accuracy(everywhere, len(labels)),
+            "accuracy_global": global_accuracy(everywhere, len(common)),
             "accuracy_local": local_accuracy(at_home),
         }
 

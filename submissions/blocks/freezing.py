@@ -10,12 +10,6 @@ def is_word_embedding(parameter: str, roles: Roles) -> bool:
     return _last(parameter) == _last(roles.names[Role.WORD_EMBEDDING])
 
 
-def is_embedding(parameter: str, roles: Roles) -> bool:
-    """Whether a parameter holds vectors of words or of positions."""
-    position = roles.names.get(Role.POSITION_EMBEDDING)
-    return is_word_embedding(parameter, roles) or parameter == position
-
-
 def is_output(parameter: str, roles: Roles) -> bool:
     """Whether a parameter belongs to the last linear layer, its bias included."""
     layer = roles.names[Role.OUTPUT].rpartition(".")[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from benchmark.spec import Batch, Client, Defense, Parameter, Role, Roles
-from submissions.blocks.freezing import is_embedding
+from submissions.blocks.freezing import is_word_embedding
 
 STARTED = "own_table"
 
@@ -30,12 +30,12 @@ class FedeVocab(Defense):
     }
 
     def shares(self, parameter: str, roles: Roles) -> bool:
-        """Everything but the embeddings."""
-        return not is_embedding(parameter, roles)
+        """Everything but the word vectors."""
+        return not is_word_embedding(parameter, roles)
 
     def keeps(self, parameter: str, roles: Roles) -> bool:
-        """The embeddings."""
-        return is_embedding(parameter, roles)
+        """The word vectors."""
+        return is_word_embedding(parameter, roles)
 
     def adapt(self, client: Client, rows: Batch) -> Batch:
         """Adaptive updating, section 3.3: one epoch on the embeddings, the body frozen."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmark.spec import Defense, Parameter, Roles
-from submissions.blocks.freezing import is_embedding, is_output
+from submissions.blocks.freezing import is_output, is_word_embedding
 
 
 class LGFedAvg(Defense):
@@ -19,18 +19,17 @@ class LGFedAvg(Defense):
     parameters = {
         "local": Parameter(
             "body",
-            "what stays local: all but the output layer, the embeddings, or all but those and the "
-            "output layer",
-            choices=("body", "embeddings", "encoder"),
+            "what stays local: all but the output layer, the word embedding, or all but both",
+            choices=("body", "embedding", "encoder"),
         ),
     }
 
     def keeps(self, parameter: str, roles: Roles) -> bool:
         """The layers that were chosen."""
-        embedding, output = is_embedding(parameter, roles), is_output(parameter, roles)
+        embedding, output = is_word_embedding(parameter, roles), is_output(parameter, roles)
         local = {
             "body": not output,
-            "embeddings": embedding,
+            "embedding": embedding,
             "encoder": not embedding and not output,
         }
         return local[str(self.settings["local"])]

@@ -40,12 +40,12 @@ TWO_EPOCHS = Training(1920, 2, 16, 5e-4, test_rows=850)
 TRANSLATING = Training(960, 2, 32, 1e-3, early_stopping=True, test_rows=200)
 """FLAT-CHAT: batches of 32 sentences, Adam."""
 FEDERATION = {
-    "bilstm": Federation(learning_rate=5e-3),
+    "bilstm": Federation(learning_rate=1e-3),
     "distilbert": Federation(learning_rate=1e-3, decay=True),
 }
 """FedeVocab: 100 clients, 10 a round, one local epoch, Adam (without weight decay, which would move
-what a method holds still). Rounds, batches and rates are what suits forty short texts to a client
-and models this small."""
+what a method holds still). Rounds and batches are what suits forty short texts to a client and
+models this small; the rate, tried with seed 0, lets FedAvg end near the paper's accuracies."""
 UTILITY = (
     *(Pairing("wikitext-pretrained", defense=d) for d in ("none", "freeze_embeddings", "prune")),
     *(Pairing("wikitext-pretrained", defense=d) for d in ("gaussian_noise", "dpsgd")),
