@@ -118,7 +118,7 @@ def test_two_workers_and_two_interruptions_change_nothing(
         ("raise", "this client is unsteady"),
         ("nan", "NaN"),
         ("shape", "shape"),
-        ("exit", "exit code 3"),
+        ("exit", "the defense failed"),
         ("keep", "NaN"),
     ],
 )
