@@ -62,12 +62,12 @@ class LocalTrainer:
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
-    def _optimizer(self, trained: list[Tensor]) -> torch.optim.Optimizer:
+    def _optimizer(self, trained: Sequence[Tensor]) -> torch.optim.Optimizer:
         import torch
 
         rate = self.federation.learning_rate
         rate *= 1.0 - self.round / self.federation.rounds if self.federation.decay else 1.0
-        return torch.optim.Adam(trained, lr=rate)
+        return torch.optim.Adam(list(trained), lr=rate)
 
     def _batches(self, rows: Batch, epochs: int) -> Iterator[Batch]:
         """Every row once an epoch, in an order that the seed draws."""

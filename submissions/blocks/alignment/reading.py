@@ -65,7 +65,8 @@ def first_reading(observation: Observation, places: int, tolerance: float) -> Re
 def row_space(gradient: Tensor, tolerance: float) -> Tensor:
     """An orthonormal basis of the rows, (rank, D), in double precision."""
     _, values, rows = torch.linalg.svd(gradient.double(), full_matrices=False)
-    return rows[values > tolerance * values.max()]
+    basis: Tensor = rows[values > tolerance * values.max()]
+    return basis
 
 
 @torch.no_grad()
@@ -90,7 +91,9 @@ def _inputs(public: Public, layer: nn.Linear, places: int) -> Tensor:
     hook = layer.register_forward_pre_hook(lambda module, given: read.append(given[0]))
     try:
         found = []
-        for words in public.table.split(max(1, WORDS_AT_ONCE // places)):
+        size = max(1, WORDS_AT_ONCE // places)
+        for first in range(0, len(public.table), size):
+            words = public.table[first : first + size]
             read.clear()
             _run(public, words[:, None, :].expand(-1, places, -1))  # (V, P, D)
             found.append(read[0].double().transpose(0, 1))
