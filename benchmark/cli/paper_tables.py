@@ -48,12 +48,14 @@ class Table(Strict):
     setting: str
     percent: list[str]
     """Metrics that the paper prints as percentages and we as fractions."""
+    measured: list[str] = []
+    """Metrics of ours for which the paper prints no figure, but draws them, say."""
     rows: list[Row]
 
     @property
     def metrics(self) -> list[str]:
         """The figures that the table has, in the order of our metrics."""
-        used = {name for row in self.rows for name in row.reported}
+        used = {name for row in self.rows for name in row.reported} | {*self.measured}
         return [name for name in METRICS if name in used]
 
     def figure(self, row: Row, metric: str) -> float | None:
@@ -76,7 +78,7 @@ def load(name: str) -> Table:
         table = Table.model_validate_json(path.read_bytes(), strict=True)
     except (ValidationError, json.JSONDecodeError) as error:
         raise UserError(f"{path} is not a valid table: {str(error).splitlines()[0]}.") from error
-    for metric in {m for row in table.rows for m in row.reported}:
+    for metric in {m for row in table.rows for m in row.reported} | {*table.measured}:
         if metric not in METRICS:
             raise unknown_name(f"metric in {path.name}", metric, METRICS)
     return table
@@ -148,6 +150,7 @@ def compare(table: Table, works: Iterable[Work], results: Path) -> list[Line]:
         if work.trials:
             cost = known[work.trials[0].task.name, work.trials[0].defense.name]
             ours |= {n: v for n, v in cost.metrics.items() if METRICS[n].kind == "utility"}
+            ours |= {n: v for n, v in cost.metrics.items() if n in ("bytes_up", "bytes_down")}
             note, epsilon = note or cost.reason, epsilon or cost.epsilon
         reported = {m: table.figure(work.row, m) for m in table.metrics}
         lines.append(

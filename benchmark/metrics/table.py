@@ -126,6 +126,14 @@ _ALL = (
         "Time in which a client makes one update while the model is trained.",
     ),
     Metric("bytes_up", "traffic", "B", "lower", "cost", "Bytes that a client sends in a round."),
+    Metric(
+        "bytes_down",
+        "traffic down",
+        "B",
+        "lower",
+        "cost",
+        "Bytes that a client of a federated task receives in a round.",
+    ),
     Metric("epsilon", "ε", "", "lower", "cost", "Privacy budget that the defense spends."),
 )
 

@@ -106,6 +106,37 @@ class Record(Measured):
         return self.attack_variant or variant(self.attack, self.attack_parameters)
 
 
+class RoundResult(Strict):
+    """One round of a federated training."""
+
+    round: Annotated[int, Field(ge=1)]
+    answered: int
+    """Clients whose updates were taken in."""
+    dropped: int = 0
+    """Clients that never answered."""
+    failed: int = 0
+    """Clients that were left out, because they failed, took too long or sent what is no update."""
+    bytes_up: Bytes = 0.0
+    """Sent by all clients together."""
+    bytes_down: Bytes = 0.0
+    accuracy: FiniteFloat | None = None
+    """On validation rows, mean over the models of the clients that answered."""
+
+
+class FederatedResult(Strict):
+    """What a federated training adds to its record."""
+
+    rounds: list[RoundResult] = []
+    bytes_down: Bytes = 0.0
+    """Mean bytes a client receives in a round."""
+    failures: dict[str, int] = {}
+    """Reasons for which clients were left out, and how often."""
+    global_accuracies: list[FiniteFloat] = []
+    """Of each client's model on the common test rows."""
+    local_accuracies: list[FiniteFloat | None] = []
+    """On the client's own test rows; None where it has none."""
+
+
 class UtilityRecord(Measured):
     """One training of a task's model with the updates of a defense, and what became of it."""
 
@@ -117,6 +148,7 @@ class UtilityRecord(Measured):
     """Updates that were sent; fewer than the budget where training ended early."""
     step_seconds: Seconds | None = None
     """Mean time in which the client made an update."""
+    federated: FederatedResult | None = None
 
 
 class MetricValue(Strict):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmark.files import read_model
@@ -21,12 +21,14 @@ class UtilityCost:
     """The task that was trained; `registry.trained_as` says which one stands for others."""
     defense: str
     metrics: Mapping[str, MetricValue]
-    """Utility metrics, `step_seconds` and `bytes_up`: a value for each seed, mean and interval.
-    Empty unless every training succeeded."""
+    """Utility metrics, `step_seconds`, `bytes_up` and, of federated tasks, `bytes_down`: a value
+    for each seed, mean and interval. Empty unless every training succeeded."""
     epsilon: float | None
     status: Status
     """`ok`, or that of the first training that failed."""
     reason: str
+    curve: Mapping[int, float] = field(default_factory=dict)
+    """Federated tasks: validation accuracy by round, mean over the seeds."""
 
 
 def utility_costs(results: Path) -> dict[tuple[str, str], UtilityCost]:
@@ -47,8 +49,19 @@ def _utility_cost(task: str, defense: str, trained: list[UtilityRecord]) -> Util
     columns: dict[str, list[float]] = defaultdict(list)
     for record in trained:
         costs = {"step_seconds": record.step_seconds, "bytes_up": record.bytes_up}
+        costs["bytes_down"] = record.federated.bytes_down if record.federated else None
         for name, value in (*record.metrics.items(), *costs.items()):
             if value is not None:
                 columns[name].append(value)
     metrics = {name: summary(values) for name, values in columns.items()}
-    return UtilityCost(task, defense, metrics, trained[0].epsilon, Status.OK, "")
+    return UtilityCost(task, defense, metrics, trained[0].epsilon, Status.OK, "", _curve(trained))
+
+
+def _curve(trained: list[UtilityRecord]) -> dict[int, float]:
+    """Mean validation accuracy of each round that was looked at."""
+    found: dict[int, list[float]] = defaultdict(list)
+    for record in trained:
+        for result in record.federated.rounds if record.federated else ():
+            if result.accuracy is not None:
+                found[result.round].append(result.accuracy)
+    return {number: sum(values) / len(values) for number, values in sorted(found.items())}

@@ -15,6 +15,8 @@ from benchmark.plugins.registry import load_task
 from benchmark.results.schema import Record, SnapshotResult
 from benchmark.results.store import score_path
 from benchmark.runs.compatibility import incompatibility_with_task, incompatibility_with_update
+from benchmark.runs.federated_observed import observed_round, train_up_to_it
+from benchmark.runs.federated_run import Limits
 from benchmark.runs.plan import Cell, groups
 from benchmark.runs.provenance import provenance
 from benchmark.runs.threat_model import tell
@@ -84,12 +86,33 @@ class Run:
 
     def _open(self, cells: list[Cell]) -> Iterable[Job]:
         """Jobs of cells on the same snapshots: the snapshots where missing, else the cells."""
-        snapshots = SnapshotSet(load_task(cells[0].task), cells[0].defense, cells[0].seed)
+        task, defense, seed = cells[0].task, cells[0].defense, cells[0].seed
+        observed = observed_round(task, defense, seed)
+        if task.observed_round != "first" and observed is None:
+            return self._train_first(cells)
+        snapshots = SnapshotSet(load_task(task), defense, seed, observed)
         missing = snapshots.missing()
         if not missing:
             return self._recover_jobs(snapshots, cells)
         built = partial(self._built, snapshots, missing, cells)
         return [snapshots.job(missing, self.time_limit, self.memory_limit_mb, built)]
+
+    def _train_first(self, cells: list[Cell]) -> Iterable[Job]:
+        """Cells on a later round of a federated training need the rounds before it."""
+
+        def failed(status: Status, reason: str) -> None:
+            for cell in cells:
+                self._write(cell, status, reason)
+
+        def finished() -> Iterable[Job]:
+            if observed_round(cells[0].task, cells[0].defense, cells[0].seed) is None:
+                failed(Status.UNSUPPORTED, "nothing leaves the client, so there is no later round")
+                return []
+            return self._open(cells)
+
+        limits = Limits(self.time_limit, self.memory_limit_mb, len(self.engine.devices))
+        first = cells[0]
+        return train_up_to_it(first.task, first.defense, first.seed, limits, finished, failed)
 
     def _built(
         self, snapshots: SnapshotSet, indices: list[int], cells: list[Cell], outcome: Outcome

@@ -18,6 +18,7 @@ from leaderboard.render.formatting import heat, number, position
 from leaderboard.render.phrases import phrase, phrases
 from leaderboard.render.slugs import submission_page, task_page
 from leaderboard.views.board import Leaderboard, describe, examples, metric_columns
+from leaderboard.views.federated import HEIGHT, WIDTH, federated_tables
 from leaderboard.views.matrix import missing_results
 
 KINDS: tuple[tuple[str, str, MetricKind], ...] = (
@@ -46,6 +47,7 @@ def render_pages(board: Leaderboard, running: tuple[int, int] | None = None) -> 
             here="metrics",
             kinds=[(title, judged, of_kind(kind)) for title, judged, kind in KINDS],
         ),
+        "federated.html": _federated(environment, board),
     }
     return (
         pages | dict(_task_pages(environment, board)) | dict(_submission_pages(environment, board))
@@ -118,6 +120,17 @@ def _index(environment: Environment, board: Leaderboard) -> str:
         here="index",
         attacks=[row for row in board.submissions if row.kind == "attack"],
         defenses=[row for row in board.submissions if row.kind == "defense"],
+    )
+
+
+def _federated(environment: Environment, board: Leaderboard) -> str:
+    names = [task.name for task in board.tasks if task.family == "federated"]
+    return environment.get_template("federated.html").render(
+        root="",
+        here="federated",
+        tables=federated_tables(names, board.worst_cases, board.utility_costs),
+        width=WIDTH,
+        height=HEIGHT,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from benchmark.spec import Knowledge
-from benchmark.suites import Pairing, Suite, Task, Training
+from benchmark.suites import Federation, Pairing, Suite, Task, Training
 
 FILM = "Gupta et al., Recovering Private Text in Federated Learning of Language Models, 2022"
 LAMP = "Balunović et al., LAMP: Extracting Text from Gradients with Language Model Priors, 2022"
@@ -43,6 +43,13 @@ TWO_EPOCHS = Training(1920, 2, 16, 5e-4, test_rows=850)
 """LAMP fine-tunes its classifiers for two epochs."""
 TRANSLATING = Training(960, 2, 32, 1e-3, early_stopping=True, test_rows=200)
 """FLAT-CHAT: batches of 32 sentences, Adam."""
+FEDERATION = {
+    "bilstm": Federation(learning_rate=1e-3),
+    "distilbert": Federation(learning_rate=1e-3, decay=True),
+}
+"""FedeVocab: 100 clients, 10 a round, one local epoch, Adam (without weight decay, which would move
+what a method holds still). Rounds and batches are what suits forty short texts to a client and
+models this small; the rate, tried with seed 0, lets FedAvg end near the paper's accuracies."""
 UTILITY = (
     *(Pairing("wikitext-pretrained", defense=d) for d in ("none", "freeze_embeddings", "prune")),
     *(Pairing("wikitext-pretrained", defense=d) for d in ("gaussian_noise", "dpsgd")),
@@ -144,27 +151,43 @@ def translator(name: str, tokens: int, model: str, checkpoint: str) -> Task:
 
 
 def federated(name: str, labels: int, model: str, batch: int, words: str) -> Task:
-    """One of a hundred clients with unequal shares of the labels."""
+    """One of a hundred clients with unequal shares of the labels, in the first round."""
+    corpus = name.removesuffix("-distilbert")
     return Task(
         name=f"mini/{name}",
         family="federated",
         summary=f"One of 100 clients sorts {words} with a small {NAMES[model]}.",
-        corpus=f"builtin:{name.removesuffix('-distilbert')}",
+        corpus=f"builtin:{corpus}",
         model=f"builtin:{model}",
         objective="classification",
+        version=2,
         batch_size=batch,
-        grants=GIVEN_LABELS,
+        grants=GIVEN_LABELS | {Knowledge.PUBLIC_TABLE},
         prior="builtin:prior-gpt2",
         checkpoint="body trained on public text, head fresh",
         head="fresh",
         labels=labels,
         min_tokens=5,
         max_tokens=64,
-        clients=100,
-        dirichlet_alpha=1.0,
+        private_tokens=0 if corpus == "sst2-fl" else 3,
+        federation=FEDERATION[model],
         utility=("accuracy_global", "accuracy_local"),
         papers=(FEDE_VOCAB,),
     )
+
+
+def later(task: Task) -> list[Task]:
+    """The task in the middle and in the last of its rounds."""
+    return [
+        replace(
+            task,
+            name=f"{task.name}-{when}",
+            observed_round=when,
+            summary=f"{task.summary.rstrip('.')}, observed in the {when} of its rounds.",
+            checkpoint=f"{task.checkpoint}; trained by the clients up to the {when} round",
+        )
+        for when in ("middle", "last")
+    ]
 
 
 def unseen(task: Task, sentences: int, tokens: int) -> Task:
@@ -270,13 +293,19 @@ TRANSLATORS = (
     translator("iwslt-finetuned-t2000", 2000, "marian-finetuned", TRAINED),
 )
 TRANSLATION = (*TRANSLATORS, *(oracle(task, Knowledge.TYPE_COUNT) for task in TRANSLATORS))
+AGNEWS_FL = batched(federated("agnews-fl", 4, "bilstm", 4, "news by topic"), 1, 2, 8, 16, 32, 64)
+AGNEWS_FL_DISTILBERT = batched(
+    federated("agnews-fl-distilbert", 4, "distilbert", 4, "news by topic"), 1, 2, 8, 16, 32, 64
+)
 FEDERATED = (
-    federated("agnews-fl", 4, "bilstm", 4, "news by topic"),
+    *AGNEWS_FL,
     federated("20news-fl", 20, "bilstm", 4, "newsgroup posts by topic"),
     federated("sst2-fl", 2, "bilstm", 8, "phrases by mood"),
-    federated("agnews-fl-distilbert", 4, "distilbert", 4, "news by topic"),
+    *AGNEWS_FL_DISTILBERT,
     federated("20news-fl-distilbert", 20, "distilbert", 4, "newsgroup posts by topic"),
     federated("sst2-fl-distilbert", 2, "distilbert", 8, "phrases by mood"),
+    *later(AGNEWS_FL[1]),
+    *later(AGNEWS_FL_DISTILBERT[1]),
 )
 
 
@@ -299,8 +328,8 @@ EXACT = (
 )
 TASKS = (*LANGUAGE_MODELING, *CLASSIFICATION, *TRANSLATION, *FEDERATED)
 LEFT_OUT = (
-    *("-b2", "-b8", "-b16", "-b32", "-b64", "-b128", "-t1000", "-t1500", "-16x50", "-64x50"),
-    *("-halfway", "-float64", "-oracle"),
+    *("-b1", "-b1-middle", "-b1-last", "-b2", "-b8", "-b16", "-b32", "-b64", "-b128"),
+    *("-t1000", "-t1500", "-16x50", "-64x50", "-halfway", "-float64", "-oracle"),
 )
 DEFAULT_TASKS = tuple(task.name for task in TASKS if not task.name.endswith(LEFT_OUT))
 """Tasks of the default plan: of each row of sizes the ends, of each row of checkpoints two."""

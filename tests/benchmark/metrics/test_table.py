@@ -12,7 +12,7 @@ RECOVERY = (
     "type_recall type_f1 type_count_error ptlr sentence_recall sentence_precision"
 )
 UTILITY = "perplexity mcc accuracy accuracy_global accuracy_local loss bleu"
-COST = "seconds peak_mb step_seconds bytes_up epsilon"
+COST = "seconds peak_mb step_seconds bytes_up bytes_down epsilon"
 
 
 def test_names_are_exactly_those_of_the_design() -> None:
