@@ -149,6 +149,7 @@ class CombinationSearch:
         self.site, self.span = check
         self.found: list[Found] = []
 
+    @torch.inference_mode()
     def try_length(self, sets: list[list[int]], effort: Effort, most: int) -> None:
         """Keep the best combinations of one length, as far as the work goes."""
         sets = [self._left(place, tokens) for place, tokens in enumerate(sets)]
