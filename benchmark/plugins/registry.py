@@ -194,6 +194,13 @@ def all_tasks() -> dict[str, Task]:
     return {task.name: task for found in find_suites()[0].values() for task in found.tasks}
 
 
+def panel_of(name: str) -> tuple[str, ...]:
+    """The attacks that a defense has to face on a task; none where its suite declares none."""
+    suite = find_suites()[0].get(name.partition("/")[0])
+    task = next((task for task in suite.tasks if task.name == name), None) if suite else None
+    return suite.panels.get(task.objective, ()) if suite and task else ()
+
+
 @cache
 def trained_as(task: Task) -> Task:
     """The first task of the suite that trains alike: variants in batch size share one cost."""

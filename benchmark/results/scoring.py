@@ -15,7 +15,7 @@ from benchmark.plugins.catalog import Entry
 from benchmark.plugins.registry import all_tasks, load_task
 from benchmark.plugins.selection import ConfiguredSubmission
 from benchmark.results.measure import score_record
-from benchmark.results.schema import Record, Score, Status
+from benchmark.results.schema import Record, Score
 from benchmark.results.store import record_files, score_path
 from benchmark.snapshots.build import SnapshotSet
 from benchmark.snapshots.salt import salt_digest
@@ -74,34 +74,48 @@ def scorer_digest() -> str:
 
 
 def _score(path: Path, record: Record, digest: str, side: LoadedTask) -> str:
-    truths: list[Truth] = []
-    if record.status is not Status.UNSUPPORTED:
-        truths, stale = _truths(record, side)
-        if stale:
-            return "it was made from other snapshots than today's; run the cell again"
-    score = score_record(record, truths, side.decode, side.special_ids, digest)
-    write_model(score_path(path), score.model_copy(update={"scorer_digest": scorer_digest()}))
+    batches = [] if record.ruled_out else _batches(record, side)
+    if any(batch.stale for batch in batches) or _other_count(record, side):
+        return "it was made from other snapshots than today's; run the cell again"
+    truths = [batch.truth for batch in batches]
+    specials = int(side.tokenizer.num_special_tokens_to_add())
+    score = score_record(record, truths, side.decode, side.special_ids, digest, specials)
+    same = hashlib.sha256("".join(batch.digest for batch in batches).encode()).hexdigest()
+    known = {"scorer_digest": scorer_digest(), "truths": same if batches else ""}
+    write_model(score_path(path), score.model_copy(update=known))
     return "scored"
 
 
-def _truths(record: Record, side: LoadedTask) -> tuple[list[Truth], bool]:
-    """The private batches of a record, and whether any is not the one that was attacked."""
-    truths, stale = [], False
+def _other_count(record: Record, side: LoadedTask) -> bool:
+    """Whether the record is of a time when the task had fewer or more snapshots."""
+    return bool(record.snapshots) and len(record.snapshots) != side.task.snapshots
+
+
+@dataclass(frozen=True)
+class PrivateSide:
+    """What lies behind one snapshot of a record."""
+
+    truth: Truth
+    digest: str
+    """Over batch, weights, settings and salt: the same under every defense."""
+    stale: bool
+    """Whether this is not the batch that was attacked."""
+
+
+def _batches(record: Record, side: LoadedTask) -> list[PrivateSide]:
+    """The private batches of a record."""
+    attacked = {result.index: result.digest for result in record.snapshots}
     made_by = f"{record.defense} {record.provenance.defense_digest}"
-    for index in range(side.task.snapshots):
-        stored = SnapshotSet(side, _unknown_defense(record), record.seed).read_truth(index)
-        truths.append(stored.truth())
-        digest = inputs_digest(
-            stored.batch_digest,
-            side.settings_digest,
-            salt_digest(side),
-            made_by,
-            record.defense_parameters,
-            record.seed,
-            index,
-        )
-        stale |= any(s.index == index and s.digest != digest for s in record.snapshots)
-    return truths, stale
+    snapshots = SnapshotSet(side, _unknown_defense(record), record.seed)
+    found = []
+    for index in snapshots.indices:
+        stored = snapshots.read_truth(index)
+        task = (stored.batch_digest, side.settings_digest, salt_digest(side))
+        digest = inputs_digest(*task, made_by, record.defense_parameters, record.seed, index)
+        private = inputs_digest(*task, "", {}, record.seed, index)
+        stale = attacked.get(index, digest) != digest
+        found.append(PrivateSide(stored.truth(), private, stale))
+    return found
 
 
 def _unknown_defense(record: Record) -> ConfiguredSubmission:
