@@ -1,4 +1,7 @@
-"""Which results may be compared: those of the same task, version, defense, seed and snapshots."""
+"""Which results may be compared: those of the same task, version, defense, seed and snapshots.
+
+And with what: the best baseline among them, which others have to beat.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from benchmark.results.schema import Record
+from benchmark.metrics.table import METRICS, on_boards
+from benchmark.results.schema import MetricValue, Record, Score
 
 Item = TypeVar("Item")
 
@@ -62,3 +66,24 @@ def _split(
     for rank, digest in enumerate(order):
         members = (*found[digest], *(without if rank == 0 else ()))
         yield Comparable(*place, digest, rank == 0, members)
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What the best baseline reaches on one metric: others must beat it to have read anything."""
+
+    attack: str
+    value: MetricValue
+
+
+def best_guesses(baselines: Iterable[tuple[str, Score]]) -> dict[str, Guess]:
+    """The best baseline for each recovery metric that boards show, of attacks on one board."""
+    found: dict[str, Guess] = {}
+    for attack, score in baselines:
+        for name, value in score.metrics.items():
+            metric = METRICS.get(name)
+            if metric is None or metric.kind != "recovery" or not on_boards(name):
+                continue
+            if name not in found or metric.better(value.mean, found[name].value.mean):
+                found[name] = Guess(attack, value)
+    return found

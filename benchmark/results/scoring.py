@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from benchmark.errors import UserError
 from benchmark.files import file_digest, read_model, write_model
+from benchmark.metrics.table import on_boards
 from benchmark.paths import ROOT
 from benchmark.plugins.catalog import Entry
 from benchmark.plugins.registry import all_tasks, load_task
 from benchmark.plugins.selection import ConfiguredSubmission
+from benchmark.results.comparison import Guess, best_guesses, comparable
 from benchmark.results.measure import score_record
 from benchmark.results.schema import Record, Score
 from benchmark.results.store import record_files, score_path
@@ -124,27 +126,52 @@ def _unknown_defense(record: Record) -> ConfiguredSubmission:
     return ConfiguredSubmission(entry, record.defense_parameters)
 
 
+# -------------------------------------------------------------------------------- for programs
+
+
 def rows(results: Path) -> list[dict[str, object]]:
-    """One row a record for `leakboard show`, scored or not."""
-    return [_row(path, read_model(path, Record)) for path in record_files(results)]
+    """One row a record for `leakboard show`, scored or not, in the order of the files."""
+    found = [(path, read_model(path, Record)) for path in record_files(results)]
+    scores = {path: _fresh_score(path) for path, _ in found}
+    made: dict[Path, dict[str, object]] = {}
+    for group in comparable(found, lambda item: item[1]):
+        baselines = [(r.attack_name, scores[path]) for path, r in group.items if r.baseline]
+        guesses = best_guesses((name, score) for name, score in baselines if score)
+        for path, record in group.items:
+            made[path] = _row(record, scores[path], group.current, guesses)
+    return [made[path] for path, _ in found]
 
 
-def _row(path: Path, record: Record) -> dict[str, object]:
-    score = None
-    if _is_fresh(path, file_digest(path)):
-        score = read_model(score_path(path), Score)
+def _fresh_score(path: Path) -> Score | None:
+    """The score of the record as it is now, as the pages show it."""
+    if not score_path(path).exists():
+        return None
+    score = read_model(score_path(path), Score)
+    return score if score.record_digest == file_digest(path) else None
+
+
+def _row(
+    record: Record, score: Score | None, current: bool, guesses: Mapping[str, Guess]
+) -> dict[str, object]:
     seconds = [s.seconds for s in record.snapshots if s.seconds is not None]
+    metrics = score.metrics if score else {}
     return {
         "suite": record.suite,
         "task": record.task,
+        "task_version": record.task_version,
         "attack": record.attack_name,
         "defense": record.defense_name,
         "seed": record.seed,
+        "snapshots": record.snapshot_set,
+        "current": current,
+        "baseline": record.baseline,
         "status": str(record.status),
         "reason": record.reason,
         "metrics": {
             name: value.model_dump(exclude={"values"})
-            for name, value in (score.metrics if score else {}).items()
+            | {"baseline": guesses[name].value.mean if name in guesses else None}
+            for name, value in metrics.items()
+            if on_boards(name)
         },
         "seconds": sum(seconds) / len(seconds) if seconds else None,
         "stopped_by_clock": sum(s.stopped_by_clock for s in record.snapshots),

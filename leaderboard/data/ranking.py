@@ -20,19 +20,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmark.metrics.paired import all_pairs, can_tell_apart, tied_ranks
-from benchmark.metrics.table import METRICS, SENTENCE_METRIC, TYPE_METRIC, main_metrics, on_boards
-from benchmark.results.comparison import Comparable, comparable
+from benchmark.metrics.paired import RULE, all_pairs, can_tell_apart, tied_ranks
+from benchmark.metrics.table import METRICS, SENTENCE_METRIC, TYPE_METRIC, main_metrics
+from benchmark.results.comparison import Comparable, Guess, best_guesses, comparable
 from benchmark.results.schema import MetricValue
 from benchmark.suites import NO_DEFENSE
 from leaderboard.data.rows import Row, in_order, load
 
 __all__ = [
     "NO_DEFENSE",
+    "RULE",
     "SENTENCE_METRIC",
     "TYPE_METRIC",
     "Board",
     "Entry",
+    "Guess",
     "Ranking",
     "Row",
     "boards",
@@ -40,12 +42,6 @@ __all__ = [
     "main_metrics",
     "shared_ranks",
 ]
-
-RULE = (
-    "Every pair is compared snapshot by snapshot (sign-flip test of the mean difference, Holm's "
-    "correction over all pairs of the table, 5 %). From the highest mean down, an attack opens a "
-    "new rank where one at the current rank is significantly better; otherwise it shares that rank."
-)
 
 
 @dataclass(frozen=True)
@@ -56,14 +52,6 @@ class Entry:
     shared: bool
     """Another row of the ranking has the same rank."""
     row: Row
-    value: MetricValue
-
-
-@dataclass(frozen=True)
-class Guess:
-    """What the best baseline of a board reaches on one metric: others must beat it."""
-
-    attack: str
     value: MetricValue
 
 
@@ -148,7 +136,7 @@ def _board_order(board: Board) -> tuple[str, int, bool, str, int, bool]:
 
 def _board(group: Comparable[Row], metrics: tuple[str, ...]) -> Board:
     rows = group.items
-    guesses = _guesses(rows)
+    guesses = best_guesses((row.attack, row.score) for row in rows if row.baseline and row.score)
     made = (_ranking(rows, metric, guesses.get(metric)) for metric in metrics)
     rankings = tuple(ranking for ranking in made if ranking.entries)
     ranked = dict.fromkeys(entry.row.key for ranking in rankings for entry in ranking.entries)
@@ -157,19 +145,6 @@ def _board(group: Comparable[Row], metrics: tuple[str, ...]) -> Board:
     ordered = (*(by_key[key] for key in ranked), *unranked)
     place = group.task, group.version, group.defense, group.seed
     return Board(*place, group.snapshots, group.current, rankings, unranked, ordered, guesses)
-
-
-def _guesses(rows: Sequence[Row]) -> dict[str, Guess]:
-    """The best baseline's value of each recovery metric that boards show."""
-    found: dict[str, Guess] = {}
-    for row in rows:
-        for name, value in row.score.metrics.items() if row.baseline and row.score else ():
-            metric = METRICS.get(name)
-            if metric is None or metric.kind != "recovery" or not on_boards(name):
-                continue
-            if name not in found or metric.better(value.mean, found[name].value.mean):
-                found[name] = Guess(row.attack, value)
-    return found
 
 
 def _ranking(rows: Sequence[Row], metric: str, guess: Guess | None) -> Ranking:

@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from leaderboard.data.ranking import RULE, Board, Entry, Ranking, boards
+from leaderboard.data.ranking import Board, Entry, Ranking, boards
 from leaderboard.data.rows import Row, load
-
-__all__ = ["RULE", "Standing", "standings"]
 
 
 @dataclass(frozen=True)

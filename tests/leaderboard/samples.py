@@ -213,6 +213,7 @@ def _store_cell(results: Path, task: str, attack: str, loss: str, defense: str) 
         defense_parameters=settings,
         status=status,
         reason=reason,
+        baseline=attack in BASELINES,
         snapshots=make_snapshots(MANY, failed, token_sets) if not reason else [],
     )
     level = ATTACKS[attack, loss] * TASKS[task][1] * left
