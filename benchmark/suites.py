@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -204,6 +204,9 @@ class Suite:
     plan: tuple[Pairing, ...] = (Pairing(),)
     utility: tuple[Pairing, ...] = ()
     """What `leakboard run --utility` trains by default; the attack of a line is not read."""
+    panels: Mapping[ObjectiveName, tuple[str, ...]] = field(default_factory=dict)
+    """By objective, the attacks that every defense has to face: names of attacks or variants. The
+    worst case of a defense that one of them was not run on is not known, and so cannot lead."""
 
 
 # ------------------------------------------------------------------------- the defender's side

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from benchmark.cli import browse, pages, report, running, show, snapshots, table
+from benchmark.cli import browse, compare, pages, report, running, show, snapshots, table
 from benchmark.cli.options import Csv, Json
 from benchmark.errors import UserError
 
@@ -24,6 +24,7 @@ app.command()(running.run)
 app.command()(pages.score)
 app.command()(pages.site)
 app.command()(show.show)
+app.command()(compare.compare)
 app.command()(table.table)
 app.command()(report.report)
 app.add_typer(snapshots.app, name="snapshots", no_args_is_help=True)

@@ -154,10 +154,8 @@ class Run:
             _result(manifest, answers.get(manifest.index), status, reason, side)
             for manifest in manifests
         ]
-        bad = [result for result in results if result.status is not Status.OK]
-        if status is Status.OK and bad:
-            status = bad[0].status
-            reason = f"{len(bad)} of {len(results)} snapshots failed: {bad[0].reason}"
+        if status is Status.OK:
+            status, reason = _snapshots_verdict(results)
         self._write(cell, status, reason, manifests, results, Measurements.of(outcome))
         return []
 
@@ -177,6 +175,7 @@ class Run:
             attack_parameters=dict(cell.attack.parameters),
             attack_variant=cell.attack.variant,
             told=sorted(cell.told),
+            baseline=cell.attack.entry.baseline,
             status=status,
             reason=reason,
             snapshots=list(results),
@@ -203,6 +202,24 @@ def _cell_verdict(outcome: Outcome) -> tuple[Status, str]:
     if outcome.status is Status.ERROR and outcome.log.strip():
         reason = f"{reason}: {one_line(outcome.log.strip().splitlines()[-1], 300)}"
     return outcome.status, reason
+
+
+def _snapshots_verdict(results: Sequence[SnapshotResult]) -> tuple[Status, str]:
+    """How a cell ended whose process ended well: by the snapshots that did not.
+
+    Snapshots that the attack refused count as nothing recovered and cost it no other snapshot.
+    """
+    failed = [r for r in results if r.status not in (Status.OK, Status.UNSUPPORTED)]
+    refused = [r for r in results if r.status is Status.UNSUPPORTED]
+    if failed:
+        return failed[0].status, (
+            f"{len(failed)} of {len(results)} snapshots failed: {failed[0].reason}"
+        )
+    if not refused:
+        return Status.OK, ""
+    status = Status.UNSUPPORTED if len(refused) == len(results) else Status.OK
+    said = f"{len(refused)} of {len(results)} snapshots refused, each counts as 0"
+    return status, f"{said}: {refused[0].reason}"
 
 
 def _result(

@@ -12,7 +12,7 @@ from benchmark.metrics.table import Kind as MetricKind
 from benchmark.metrics.table import of_kind
 from leaderboard.data.catalog import SubmissionRow, TaskRow
 from leaderboard.data.ordering import family_title, stem
-from leaderboard.data.ranking import SENTENCE_METRIC, TYPE_METRIC, Ranking
+from leaderboard.data.ranking import RULE, SENTENCE_METRIC, TYPE_METRIC, Ranking
 from leaderboard.render.diff import shown
 from leaderboard.render.formatting import heat, number, position
 from leaderboard.render.phrases import phrase, phrases
@@ -77,6 +77,7 @@ def make_environment(board: Leaderboard) -> Environment:
         "phrase": phrase,
         "phrases": phrases,
         "position": position,
+        "rank_rule": RULE,
         "shown_words": shown,
         "missing_results": missing_results,
         "stem": stem,
@@ -146,7 +147,9 @@ def _task(environment: Environment, board: Leaderboard, task: TaskRow) -> str:
         task=task,
         known=board.catalog.task(task.name) is not None,
         boards=board.boards_of(task.name),
-        trade_off=board.trade_off_of(task),
+        ranked=board.defense_boards_of(task),
+        trade_offs=board.trade_offs_of(task),
+        alike=board.trained_alike(task),
         version=board.current_version(task.name),
     )
 
