@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from benchmark.spec import Knowledge
 from benchmark.suites import Federation, Pairing, Suite, Task, Training
-from tasks.suites.mini import FEDE_VOCAB, FILM, LAMP, batched, oracle, unseen
+from tasks.suites.mini.tasks import FEDE_VOCAB, FILM, LAMP, batched, oracle, unseen
 
 PUBLIC = frozenset({Knowledge.PUBLIC_TEXT, Knowledge.PRIOR, Knowledge.NOISE_SCALE})
 GIVEN_LABELS = PUBLIC | {Knowledge.LABELS, Knowledge.LENGTHS}

@@ -1,11 +1,11 @@
-"""The `mini` suite: every family, everything embedded, minutes on two cores."""
+"""The tasks of the `mini` suite: every family, with everything embedded."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from benchmark.spec import Knowledge
-from benchmark.suites import Federation, Pairing, Suite, Task, Training
+from benchmark.suites import Federation, Task, Training
 
 FILM = "Gupta et al., Recovering Private Text in Federated Learning of Language Models, 2022"
 LAMP = "Balunović et al., LAMP: Extracting Text from Gradients with Language Model Priors, 2022"
@@ -50,13 +50,6 @@ FEDERATION = {
 """FedeVocab: 100 clients, 10 a round, one local epoch, Adam (without weight decay, which would move
 what a method holds still). Rounds and batches are what suits forty short texts to a client and
 models this small; the rate, tried with seed 0, lets FedAvg end near the paper's accuracies."""
-UTILITY = (
-    *(Pairing("wikitext-pretrained", defense=d) for d in ("none", "freeze_embeddings", "prune")),
-    *(Pairing("wikitext-pretrained", defense=d) for d in ("gaussian_noise", "dpsgd")),
-    *(Pairing("cola", defense=d) for d in ("none", "gaussian_noise")),
-    *(Pairing("iwslt-finetuned", defense=d) for d in ("none", "freeze_output")),
-)
-"""What `make leaderboard` has time to cost."""
 
 
 def batched(task: Task, *sizes: int) -> list[Task]:
@@ -308,66 +301,4 @@ FEDERATED = (
     *later(AGNEWS_FL_DISTILBERT[1]),
 )
 
-
-def pairings(
-    tasks: tuple[str, ...], attacks: tuple[str, ...], defenses: tuple[str, ...] = ("none",)
-) -> tuple[Pairing, ...]:
-    """Every attack on every task under every defense."""
-    return tuple(Pairing(t, a, d) for t in tasks for d in defenses for a in attacks)
-
-
-MATCHING = ("dlg_quick", "tag_quick", "lamp_cos_quick", "lamp_l2l1_quick")
-CHECKPOINTED = tuple(
-    f"{corpus}-{state}" for corpus in ("wikitext", "enron") for state in ("pretrained", "scratch")
-)
-SINGLE = ("wikitext", "enron", "imdb", "agnews-lm", "wikitext-tied", *CHECKPOINTED)
-FEW = ("wikitext-b4", "enron-b4")
-EXACT = (
-    *("cola", "cola-b4", "cola-finetuned", "cola-fedavg", "cola-dropout", "sst2", "sst2-b4"),
-    *("rotten-tomatoes", "rotten-tomatoes-b4", "sst2-fl-distilbert", *SINGLE, *FEW),
-)
 TASKS = (*LANGUAGE_MODELING, *CLASSIFICATION, *TRANSLATION, *FEDERATED)
-LEFT_OUT = (
-    *("-b1", "-b1-middle", "-b1-last", "-b2", "-b8", "-b16", "-b32", "-b64", "-b128"),
-    *("-t1000", "-t1500", "-16x50", "-64x50", "-halfway", "-float64", "-oracle"),
-)
-DEFAULT_TASKS = tuple(task.name for task in TASKS if not task.name.endswith(LEFT_OUT))
-"""Tasks of the default plan: of each row of sizes the ends, of each row of checkpoints two."""
-DEFENSES = (
-    *("prune", "prune[ratio=0.9999]", "mask", "gaussian_noise", "dpsgd"),
-    *("freeze_embeddings", "freeze_output", "freeze_both"),
-)
-PLAN = (
-    *pairings(DEFAULT_TASKS, ("prior_only", "bag_of_words")),
-    *pairings(("cola", "wikitext", "iwslt", "agnews-fl"), ("random",)),
-    *pairings(("cola",), MATCHING),
-    *pairings(("wikitext", "enron"), ("film",)),
-    *pairings((*SINGLE, *FEW), ("film_beam_only",)),
-    *pairings(("wikitext-oracle", "enron-oracle"), ("prior_only", "film_oracle_frequency")),
-    *pairings(tuple(n for n in DEFAULT_TASKS if "iwslt" in n), ("flat_chat",)),
-    *pairings(("iwslt",), ("flat_chat_abs",)),
-    *pairings(("iwslt-oracle",), ("prior_only", "flat_chat_oracle")),
-    *pairings(("iwslt",), ("rlg",)),
-    *pairings(("*-8x25", "*-32x100"), ("flat_chat",)),
-    *pairings(EXACT, ("dager",)),
-    *pairings(("cola",), ("prior_only", "bag_of_words", "dager"), DEFENSES),
-    *pairings(("cola",), ("lamp_cos_quick",), ("prune", "gaussian_noise")),
-    *pairings(
-        ("wikitext-pretrained",),
-        ("prior_only", "bag_of_words", "film_beam_only", "dager"),
-        DEFENSES,
-    ),
-    *pairings(("iwslt-finetuned",), ("bag_of_words",), DEFENSES),
-    *pairings(("iwslt-finetuned",), ("flat_chat",), ("prune", "dpsgd", "freeze_embeddings")),
-    *pairings(("wikitext-tied",), ("flat_chat",)),
-)
-"""Baselines; each family of attacks where its paper has it; defenses on one task of each objective,
-against the attacks that may be the strongest there."""
-
-SUITE = Suite(
-    name="mini",
-    summary="Every task family on text and models made for this project: nothing to download.",
-    tasks=TASKS,
-    plan=PLAN,
-    utility=UTILITY,
-)
