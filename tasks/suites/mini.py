@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from benchmark.spec import Knowledge
-from benchmark.suites import Pairing, Suite, Task, Training
+from benchmark.suites import ObjectiveName, Pairing, Suite, Task, Training
 
 FILM = "Gupta et al., Recovering Private Text in Federated Learning of Language Models, 2022"
 LAMP = "Balunović et al., LAMP: Extracting Text from Gradients with Language Model Priors, 2022"
@@ -323,10 +323,21 @@ PLAN = (
 """Baselines; each family of attacks where its paper has it; defenses on one task of each objective,
 against the attacks that may be the strongest there."""
 
+PANELS: dict[ObjectiveName, tuple[str, ...]] = {
+    "causal-lm": ("prior_only", "bag_of_words", "film_beam_only", "flat_chat", "dager"),
+    "classification": (
+        *("prior_only", "bag_of_words", "lamp_cos_quick", "lamp_l2l1_quick", "dager"),
+    ),
+    "translation": ("prior_only", "bag_of_words", "flat_chat", "rlg"),
+}
+"""What every defense has to face: a baseline, and of each way to read an update the attack that is
+strongest somewhere."""
+
 SUITE = Suite(
     name="mini",
     summary="Every task family on text and models made for this project: nothing to download.",
     tasks=TASKS,
     plan=PLAN,
     utility=UTILITY,
+    panels=PANELS,
 )
