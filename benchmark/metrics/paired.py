@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Bytes = NDArray[np.uint8]
 
 RULE = (
     "Every pair is compared snapshot by snapshot (sign-flip test of the mean difference, Holm's "
@@ -28,6 +29,8 @@ DRAWS = 9_999
 """Sign patterns that are drawn where all are too many; together with the observed one, 10,000."""
 SEED = 20_220_517
 """Any fixed number would do."""
+BLOCK = 1_000
+"""Patterns at a time: what stays in a processor's cache is several times as fast."""
 ROUNDING = 1e-9
 """Two sums of differences that are closer than this are equal but for rounding."""
 
@@ -47,23 +50,49 @@ def sign_flip_p_values(differences: Floats, draws: int = DRAWS) -> Floats:
     values = np.where(agreeing, np.minimum(1.0, 2.0 ** (1 - informative)), 1.0)
     open_ones = np.flatnonzero(~agreeing)
     if open_ones.size:
-        signs, exact = _signs(size, draws)  # (snapshots, patterns)
-        flipped = np.abs(differences[open_ones] @ signs)  # (open, patterns)
-        extreme = (flipped >= observed[open_ones, None] - ROUNDING).sum(axis=1)
-        patterns = signs.shape[1]
-        values[open_ones] = extreme / patterns if exact else (extreme + 1) / (patterns + 1)
+        patterns, exact = _patterns(size, draws)
+        extreme = _count_extreme(differences[open_ones], observed[open_ones], patterns)
+        count = patterns.shape[1]
+        values[open_ones] = extreme / count if exact else (extreme + 1) / (count + 1)
     return values
 
 
+def _count_extreme(differences: Floats, observed: Floats, patterns: Bytes) -> Floats:
+    """Of each row of differences, the sign patterns that give as large a sum as was observed.
+
+    The sums of eight differences under all their signs are looked up by the byte that spells the
+    signs, instead of a matrix product, whose threads may cost more than they gain.
+    """
+    eights = len(patterns)
+    padding = 8 * eights - differences.shape[1]
+    groups = np.pad(differences, ((0, 0), (0, padding))).T.reshape(eights, 8, 1, -1)
+    sums = np.zeros((eights, 1, len(differences)))
+    for bit in range(8):
+        change = groups[:, bit]
+        sums = np.concatenate([sums + change, sums - change], axis=1)  # (eights, 2 ** bit, tests)
+    counts = np.zeros(len(differences))
+    for start in range(0, patterns.shape[1], BLOCK):
+        block = patterns[:, start : start + BLOCK]
+        totals = sums[0].take(block[0], axis=0)  # (block, tests)
+        for rest, byte in zip(sums[1:], block[1:], strict=True):
+            totals += rest.take(byte, axis=0)
+        counts += (np.abs(totals) >= observed - ROUNDING).sum(axis=0)
+    return counts
+
+
 @lru_cache(maxsize=64)
-def _signs(size: int, draws: int) -> tuple[Floats, bool]:
-    """Sign patterns as columns, and whether those are all that differ in more than all signs."""
+def _patterns(size: int, draws: int) -> tuple[Bytes, bool]:
+    """Sign patterns as columns of bytes, a bit a snapshot; and whether those are all there are.
+
+    Patterns that differ in all signs are equally extreme, so one of each two is enough.
+    """
+    eights = -(-size // 8)
     if 2 ** (size - 1) <= draws:
         codes = np.arange(2 ** (size - 1))
-        bits = codes[None, :] >> np.arange(size)[:, None] & 1  # the last sign is always +
-        return 1.0 - 2.0 * bits, True
+        parts = codes[None, :] >> (8 * np.arange(eights))[:, None] & 255
+        return parts.astype(np.uint8), True
     generator = np.random.Generator(np.random.PCG64(SEED))
-    return 1.0 - 2.0 * generator.integers(0, 2, size=(size, draws)), False
+    return generator.integers(0, 256, size=(eights, draws), dtype=np.uint8), False
 
 
 def shuffle_p_value(first: Floats, second: Floats, draws: int = DRAWS) -> float:

@@ -12,12 +12,14 @@ BASELINES = ("random", "prior_only")
 MATCHING = ("dlg_quick", "tag_quick", "lamp_cos_quick", "lamp_l2l1_quick")
 
 PANELS: dict[ObjectiveName, tuple[str, ...]] = {
-    "causal-lm": ("bag_of_words", "film_beam_only", "flat_chat", "dager_brief"),
-    "classification": ("bag_of_words", "lamp_cos_brief", "lamp_l2l1_brief", "dager_brief"),
-    "translation": ("bag_of_words", "flat_chat"),
+    "causal-lm": ("prior_only", "bag_of_words", "film_beam_only", "flat_chat", "dager_brief"),
+    "classification": (
+        *("prior_only", "bag_of_words", "lamp_cos_brief", "lamp_l2l1_brief", "dager_brief"),
+    ),
+    "translation": ("prior_only", "bag_of_words", "flat_chat"),
 }
-"""What every defense has to face: of each family of attacks that applies the strongest, with as
-much work as a cell of ten seconds allows. Gradient matching is left out of language modeling and
+"""What every defense has to face: a baseline, and of each family of attacks that applies the
+strongest, with as much work as a cell of ten seconds allows. Gradient matching is left out of language modeling and
 translation, where it reads next to nothing; RLG, which only a few hundred tokens at most survive,
 adds nothing to FLAT-CHAT there."""
 
@@ -40,7 +42,7 @@ def pairings(
 
 def faced(task: str, objective: ObjectiveName, defenses: tuple[str, ...]) -> tuple[Pairing, ...]:
     """The whole panel on a task, without a defense and under each of several."""
-    return pairings((task,), ("prior_only", *PANELS[objective]), (NO_DEFENSE, *defenses))
+    return pairings((task,), PANELS[objective], (NO_DEFENSE, *defenses))
 
 
 FIRST = (

@@ -232,7 +232,12 @@ LANGUAGE_MODELING = (
     *UNSEEN_SHAPES,
     *(oracle(task, Knowledge.TYPE_COUNT) for task in UNSEEN_SHAPES),
     language_model("wikitext-halfway", "wikitext", "encyclopedia sentences", "gpt2-halfway"),
-    language_model("wikitext-pretrained", "wikitext", "encyclopedia sentences", "gpt2-pretrained"),
+    *batched(
+        language_model(
+            "wikitext-pretrained", "wikitext", "encyclopedia sentences", "gpt2-pretrained"
+        ),
+        16,
+    ),
     language_model("wikitext-scratch", "wikitext", "encyclopedia sentences", "gpt2-scratch"),
     language_model("wikitext-tied", "wikitext", "encyclopedia sentences", "gpt2-tied"),
     language_model("enron-halfway", "enron", "business email", "gpt2-halfway"),
@@ -241,7 +246,7 @@ LANGUAGE_MODELING = (
 )
 COLA = classifier("cola", "whether a sentence is acceptable", "mcc")
 CLASSIFICATION = (
-    *batched(COLA, 2, 4, 8),
+    *batched(COLA, 2, 4, 8, 16),
     replace(
         COLA,
         name="mini/cola-finetuned",
@@ -285,7 +290,15 @@ TRANSLATORS = (
     translator("iwslt-finetuned-t1500", 1500, "marian-finetuned", TRAINED),
     translator("iwslt-finetuned-t2000", 2000, "marian-finetuned", TRAINED),
 )
-TRANSLATION = (*TRANSLATORS, *(oracle(task, Knowledge.TYPE_COUNT) for task in TRANSLATORS))
+TRAINING_BATCH = replace(
+    TRANSLATORS[5],
+    name="mini/iwslt-finetuned-b32",
+    batch_tokens=None,
+    batch_size=32,
+    summary=f"A small Transformer ({TRAINED}) learns German to English, 32 sentences to a batch.",
+)
+"""As many sentences as utility is trained with."""
+TRANSLATION = (*TRANSLATORS, TRAINING_BATCH, *(oracle(task, Knowledge.TYPE_COUNT) for task in TRANSLATORS))
 AGNEWS_FL = batched(federated("agnews-fl", 4, "bilstm", 4, "news by topic"), 1, 2, 8, 16, 32, 64)
 AGNEWS_FL_DISTILBERT = batched(
     federated("agnews-fl-distilbert", 4, "distilbert", 4, "news by topic"), 1, 2, 8, 16, 32, 64
