@@ -49,7 +49,7 @@ class Table(Strict):
     percent: list[str]
     """Metrics that the paper prints as percentages and we as fractions."""
     measured: list[str] = []
-    """Metrics of ours for which the paper prints no figure, but draws them, say."""
+    """Metrics of ours for which the paper prints no figure, as where it only draws them."""
     counts_specials: bool = False
     """Whether the paper's ROUGE counts special tokens such as `[CLS]`, which ours does not."""
     remark: str = ""

@@ -91,7 +91,7 @@ class Participants:
         return client, trainer
 
     def one_round(self, client: Client, rows: Batch) -> Update | None:
-        """Adapt, train, and say by how much the shared parameters moved; None: nothing is shared.
+        """Adapt, train, return by how much shared parameters moved; None: nothing is shared.
 
         What adapting changed of shared parameters is not part of it.
         """

@@ -16,7 +16,7 @@ from benchmark.results.schema import Record, SnapshotResult
 from benchmark.results.store import score_path
 from benchmark.runs.compatibility import incompatibility_with_task, incompatibility_with_update
 from benchmark.runs.federated_observed import observed_round, train_up_to_it
-from benchmark.runs.federated_run import Limits
+from benchmark.runs.federated_run import JobLimits
 from benchmark.runs.plan import Cell, groups
 from benchmark.runs.provenance import provenance
 from benchmark.runs.threat_model import tell
@@ -110,7 +110,7 @@ class Run:
                 return []
             return self._open(cells)
 
-        limits = Limits(self.time_limit, self.memory_limit_mb, len(self.engine.devices))
+        limits = JobLimits(self.time_limit, self.memory_limit_mb, len(self.engine.devices))
         first = cells[0]
         return train_up_to_it(first.task, first.defense, first.seed, limits, finished, failed)
 

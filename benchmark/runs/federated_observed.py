@@ -8,7 +8,7 @@ from benchmark.execution.jobs import Job
 from benchmark.plugins.registry import load_task, trained_as
 from benchmark.plugins.selection import ConfiguredSubmission
 from benchmark.runs.federated_rounds import rounds_before
-from benchmark.runs.federated_run import Limits, Simulation
+from benchmark.runs.federated_run import JobLimits, Simulation
 from benchmark.runs.federated_store import SimulationStore
 from benchmark.runs.utility_plan import training_fingerprint
 from benchmark.snapshots.build import ObservedRound
@@ -33,7 +33,7 @@ def train_up_to_it(
     task: Task,
     defense: ConfiguredSubmission,
     seed: int,
-    limits: Limits,
+    limits: JobLimits,
     finished: Callable[[], Iterable[Job]],
     failed: Callable[[Status, str], None],
 ) -> Iterable[Job]:

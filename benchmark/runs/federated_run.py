@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Limits:
+class JobLimits:
     """What a job may take, and how many of them may run at once."""
 
     seconds: float
@@ -66,7 +66,7 @@ class Limits:
 
 
 @dataclass
-class Answers:
+class RoundAnswers:
     """What has come back from the clients of the current round, by client."""
 
     updates: dict[int, Tensors] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Simulation:
         defense: ConfiguredSubmission,
         seed: int,
         fingerprint: str,
-        limits: Limits,
+        limits: JobLimits,
         label: str,
     ) -> None:
         assert task.federation is not None
@@ -119,7 +119,7 @@ class Simulation:
             self.asked = sampled_clients(self.federation, self.seed, number)
             rate = self.federation, self.seed, number
             self.taking_part = [c for c in self.asked if not drops_out(*rate, c)]
-            self.answers = Answers()
+            self.answers = RoundAnswers()
             if self.taking_part:
                 groups = in_groups(self.taking_part, self.limits.jobs)
                 return self._round_jobs(groups, retried=False)

@@ -9,7 +9,7 @@ from benchmark.execution.engines.local import LocalEngine
 from benchmark.execution.jobs import Job
 from benchmark.metrics.utility import global_accuracy, local_accuracy
 from benchmark.results.schema import FederatedResult
-from benchmark.runs.federated_run import Limits, Simulation
+from benchmark.runs.federated_run import JobLimits, Simulation
 from benchmark.runs.federated_store import Checkpoint
 from benchmark.runs.federated_test import FinalTest
 from benchmark.runs.utility_plan import Trial
@@ -30,7 +30,7 @@ class FederatedTrial:
 
     def start(self) -> Iterable[Job]:
         """The jobs of the first round that is not complete."""
-        limits = Limits(self.time_limit, self.memory_limit_mb, len(self.engine.devices))
+        limits = JobLimits(self.time_limit, self.memory_limit_mb, len(self.engine.devices))
         trial = self.trial
         simulation = Simulation(
             trial.task, trial.defense, trial.seed, trial.fingerprint, limits, trial.label

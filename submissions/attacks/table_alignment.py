@@ -41,7 +41,7 @@ class TableAlignment(Attack):
         lengths = sentence_lengths(observation)
         reading = first_reading(observation, max(lengths), float(self.settings["tolerance"]))
         if reading is None:
-            raise Unsupported("no shared layer reads word vectors with room to spare")
+            raise Unsupported("no shared layer reads word vectors without filling its width")
         if positions_matter(reading):
             return self._by_place(observation, reading, lengths)
         return self._by_order(observation, reading, lengths)

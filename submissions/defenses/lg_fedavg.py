@@ -9,7 +9,7 @@ from submissions.blocks.freezing import is_output, is_word_embedding
 class LGFedAvg(Defense):
     """The lower layers stay local; the paper shares the last ones.
 
-    FedeVocab does not say where it cut, and reports more traffic for it than for itself, so it
+    FedeVocab does not state where it cut, and reports more traffic for it than for itself, so it
     shared more than a head.
     """
 
@@ -25,7 +25,7 @@ class LGFedAvg(Defense):
     }
 
     def keeps(self, parameter: str, roles: Roles) -> bool:
-        """The layers that were chosen."""
+        """The layers that the setting names."""
         embedding, output = is_word_embedding(parameter, roles), is_output(parameter, roles)
         local = {
             "body": not output,

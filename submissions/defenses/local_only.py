@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from benchmark.spec import Batch, Client, Defense, Parameter, Roles
+from collections.abc import Sequence
+
+from benchmark.spec import Batch, Client, Defense, Parameter, Roles, Unsupported, Update
 
 
 class LocalOnly(Defense):
@@ -20,6 +22,12 @@ class LocalOnly(Defense):
     def keeps(self, parameter: str, roles: Roles) -> bool:
         """Everything."""
         return True
+
+    def local_update(self, client: Client, batch: Batch, names: Sequence[str]) -> Update:
+        """The plain gradient of a local step; there is none to send."""
+        if not names:
+            raise Unsupported("nothing leaves the client, so there is nothing to attack")
+        return client.update(batch, names)
 
     def adapt(self, client: Client, rows: Batch) -> Batch:
         """All of the training there is; no rows are left for a round."""

@@ -43,7 +43,7 @@ def write_bilstm(package: Path, folder: Path) -> None:
 
 def _words(path: Path) -> list[str]:
     try:
-        from pyarrow.parquet import read_table
+        from pyarrow.parquet import read_table  # type: ignore[import-untyped]  # has no stubs
     except ImportError as error:
         raise UserError("The package pyarrow is not installed; run `make open`.") from error
     words: list[str] = read_table(path, columns=["index"])["index"].to_pylist()

@@ -16,7 +16,7 @@ from benchmark.execution.jobs import Assignment, ClientSettings, Job, Outcome, R
 from benchmark.plugins.catalog import Catalog
 from benchmark.plugins.registry import all_tasks, load_task
 from benchmark.plugins.selection import choose
-from benchmark.runs.federated_run import Limits, Simulation
+from benchmark.runs.federated_run import JobLimits, Simulation
 from benchmark.status import Status
 
 CLIENTS = 10
@@ -31,7 +31,7 @@ def simulation(catalogs: tuple[Catalog, Catalog], jobs: int) -> Simulation:
     few = replace(task.federation, clients=CLIENTS, sampled=CLIENTS, checks=1, rounds=TRIES + 2)
     task = replace(task, federation=few)
     defense = choose(catalogs[1], "defense", "fedavg")[0]
-    return Simulation(task, defense, 0, f"timing-{jobs}", Limits(60.0, 8000.0, jobs), "timing")
+    return Simulation(task, defense, 0, f"timing-{jobs}", JobLimits(60.0, 8000.0, jobs), "timing")
 
 
 def bare(rounds: Simulation, folder: Path) -> Participants:

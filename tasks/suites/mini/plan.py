@@ -85,9 +85,7 @@ DEFENDED = (
 """One task of each objective at the batch size that is easiest to read."""
 AS_TRAINED = (
     *faced("wikitext-pretrained-b16", "causal-lm", FEWER),
-    *pairings(
-        ("cola-b16",), ("prior_only", "bag_of_words", "dager_brief"), (NO_DEFENSE, *FEWER)
-    ),
+    *pairings(("cola-b16",), ("prior_only", "bag_of_words", "dager_brief"), (NO_DEFENSE, *FEWER)),
     *faced("iwslt-finetuned-b32", "translation", FEWER),
 )
 """The same at the batch size that utility is trained with. Gradient matching takes minutes for

@@ -298,7 +298,11 @@ TRAINING_BATCH = replace(
     summary=f"A small Transformer ({TRAINED}) learns German to English, 32 sentences to a batch.",
 )
 """As many sentences as utility is trained with."""
-TRANSLATION = (*TRANSLATORS, TRAINING_BATCH, *(oracle(task, Knowledge.TYPE_COUNT) for task in TRANSLATORS))
+TRANSLATION = (
+    *TRANSLATORS,
+    TRAINING_BATCH,
+    *(oracle(task, Knowledge.TYPE_COUNT) for task in TRANSLATORS),
+)
 AGNEWS_FL = batched(federated("agnews-fl", 4, "bilstm", 4, "news by topic"), 1, 2, 8, 16, 32, 64)
 AGNEWS_FL_DISTILBERT = batched(
     federated("agnews-fl-distilbert", 4, "distilbert", 4, "news by topic"), 1, 2, 8, 16, 32, 64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +27,7 @@ TABLE = "bilstm.embed_tokens.weight"
 
 
 @pytest.fixture
-def small_federations(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_federations(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The suite with the small federation in place of the real ones."""
     suites, broken = registry.find_suites()
     names = ("mini/agnews-fl", "mini/agnews-fl-b1", "mini/agnews-fl-b1-last")
