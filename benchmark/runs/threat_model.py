@@ -94,7 +94,7 @@ def _about_snapshot(
 def _files(
     snapshots: SnapshotSet, kept: Sequence[str], known: frozenset[Knowledge]
 ) -> dict[str, Path]:
-    """The server's weights, the updates, and text, prior and word vectors where the attack is told them."""
+    """The server's weights, the updates, and text, prior and word vectors where told."""
     side = snapshots.side
     files = {"model": server_view(snapshots, kept)}
     if Knowledge.PUBLIC_TABLE in known:

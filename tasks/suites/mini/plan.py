@@ -19,9 +19,9 @@ PANELS: dict[ObjectiveName, tuple[str, ...]] = {
     "translation": ("prior_only", "bag_of_words", "flat_chat"),
 }
 """What every defense has to face: a baseline, and of each family of attacks that applies the
-strongest, with as much work as a cell of ten seconds allows. Gradient matching is left out of language modeling and
-translation, where it reads next to nothing; RLG, which only a few hundred tokens at most survive,
-adds nothing to FLAT-CHAT there."""
+strongest, with as much work as some ten seconds a cell allow. Gradient matching is left out of
+language modeling and translation, where it reads next to nothing, and RLG, which few hundred tokens
+to a batch defeat, beside FLAT-CHAT."""
 
 NOISE = tuple(f"gaussian_noise[sigma={sigma}]" for sigma in (0.001, 0.01, 0.1))
 PRUNING = tuple(f"prune[ratio={ratio}]" for ratio in (0.9, 0.99, 0.9999))

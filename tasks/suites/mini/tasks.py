@@ -318,4 +318,14 @@ FEDERATED = (
     *later(AGNEWS_FL_DISTILBERT[1]),
 )
 
-TASKS = (*LANGUAGE_MODELING, *CLASSIFICATION, *TRANSLATION, *FEDERATED)
+
+def sampled(task: Task) -> Task:
+    """With as many snapshots as its attacks leave time for: 32, or 16 where they take seconds."""
+    large = task.batch_size > 4 or (task.batch_tokens or 0) > 100
+    slow = large or task.name in SLOW
+    return replace(task, snapshots=16 if slow else 32)
+
+
+SLOW = ("mini/cola", "mini/wikitext-pretrained", "mini/rotten-tomatoes-b4")
+"""Single sentences, or few, on which some attacks of the default plan take more than a second."""
+TASKS = tuple(map(sampled, (*LANGUAGE_MODELING, *CLASSIFICATION, *TRANSLATION, *FEDERATED)))
