@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,15 +58,17 @@ def test_the_papers_answer_with_the_last_point_and_ours_with_the_best(attack: An
     losses = {}
     for steps, answer in ((10, "last"), (10, "best"), (11, "last")):
         seen = reported.setdefault((steps, answer), [])
-        watched = replace(
-            observation, report=lambda step, steps, loss, seen=seen: seen.append(loss)
-        )
+        watched = replace(observation, report=partial(_note_loss, seen))
         made = attack(steps=steps, learning_rate=0.5, answer=answer)
         ((_, loss, _),) = made._reconstruct(made._problems(watched, 0), 1.0)
         losses[steps, answer] = loss
     assert losses[10, "best"] == pytest.approx(min(reported[10, "best"]), rel=1e-4)
     assert losses[10, "last"] == pytest.approx(reported[11, "last"][-1], rel=1e-4)
     assert losses[10, "last"] != pytest.approx(losses[10, "best"], rel=1e-4)
+
+
+def _note_loss(seen: list[float], step: int, steps: int, loss: float) -> None:
+    seen.append(loss)
 
 
 def test_the_papers_do_not_look_at_what_a_defense_did() -> None:
@@ -83,7 +86,7 @@ def test_film_as_released_has_none_of_our_rules() -> None:
     attack = Film(**Film.variants["film_paper"])
     assert (attack.settings["phrase_steps"], attack.settings["token_steps"]) == (100, 100)
     assert attack.settings["patience"] == 0
-    quick = Film(**(Film.variants["film_paper"] | {"phrase_steps": 1, "token_steps": 1}))
+    quick = Film(**{**Film.variants["film_paper"], "phrase_steps": 1, "token_steps": 1})
     plan = quick._plan(observation, *bag_of(observation))
     assert not plan.is_length
     assert plan.penalties.uneven == 0
