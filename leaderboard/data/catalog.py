@@ -40,6 +40,8 @@ class TaskRow:
     model: str = ""
     corpus: str = ""
     checkpoint: str = ""
+    seen: str = ""
+    """What the model and the prior have read of the task's text before."""
     mode: str = ""
     precision: str = ""
     tied: bool = False
@@ -141,6 +143,7 @@ def task_row(task: Task) -> TaskRow:
         model=task.model,
         corpus=task.corpus,
         checkpoint=task.checkpoint,
+        seen=task.seen,
         mode=task.mode,
         precision=task.precision,
         tied=task.tied,
