@@ -21,6 +21,15 @@ ObjectiveName = Literal["causal-lm", "classification", "translation"]
 Precision = Literal["float32", "float64"]
 Mode = Literal["eval", "train"]
 """Whether dropout is off or on while a gradient is taken."""
+Seen = Literal["nothing", "domain", "private", "unknown"]
+
+SEEN: Mapping[Seen, str] = {
+    "nothing": "no text of this corpus",
+    "domain": "public text of this corpus, but no private sentence and no sentence of its pattern",
+    "private": "the very sentences that are attacked",
+    "unknown": "published weights: what they were trained on may hold the private sentences",
+}
+"""What the observed model and the prior have read of a task's text before, in words."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +143,8 @@ class Task:
     model where that is a language model already."""
     checkpoint: str = ""
     """How the observed weights came about, in words."""
+    seen: Seen = "unknown"
+    """What the observed model and the prior have read of the task's text before: see `SEEN`."""
     head: Literal["trained", "fresh"] = "trained"
     """`fresh`: the classification head is drawn from `head_seed`, as at the start of training."""
     head_seed: int = 0

@@ -245,7 +245,7 @@ def _classes(rows: Sequence[Row]) -> tuple[int, ...]:
 
 def definition(task: Task) -> dict[str, str]:
     """The settings that differ from their defaults, without the words meant for readers."""
-    words = {"summary", "checkpoint", "papers", "utility", "training", "federation"}
+    words = {"summary", "checkpoint", "seen", "papers", "utility", "training", "federation"}
     values = {f.name: (getattr(task, f.name), f.default) for f in fields(task)}
     return {
         name: json.dumps(sorted(value) if isinstance(value, frozenset) else value)

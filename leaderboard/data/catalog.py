@@ -42,6 +42,8 @@ class TaskRow:
     model: str = ""
     corpus: str = ""
     checkpoint: str = ""
+    seen: str = ""
+    """What the model and the prior have read of the task's text before."""
     mode: str = ""
     precision: str = ""
     tied: bool = False
@@ -152,6 +154,7 @@ def task_row(suite: Suite, task: Task) -> TaskRow:
         model=task.model,
         corpus=task.corpus,
         checkpoint=task.checkpoint,
+        seen=task.seen,
         mode=task.mode,
         precision=task.precision,
         tied=task.tied,

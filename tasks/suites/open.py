@@ -24,6 +24,7 @@ CLASSIFIER = Task(
     corpus="",
     model="package:minilm",
     objective="classification",
+    version=2,
     snapshots=10,
     grants=GIVEN_LABELS,
     prior="package:smollm2",
@@ -31,6 +32,7 @@ CLASSIFIER = Task(
         "all-MiniLM-L6-v2 (6 layers, width 384, uncased) as published for sentence similarity; "
         "pooler as published, classification head fresh"
     ),
+    seen="unknown",
     head="fresh",
     head_seed=0,
     labels=2,
@@ -50,6 +52,7 @@ LANGUAGE_MODEL = Task(
     corpus="",
     model="package:smollm2",
     objective="causal-lm",
+    version=2,
     snapshots=10,
     grants=PUBLIC,
     prior="self",
@@ -57,6 +60,7 @@ LANGUAGE_MODEL = Task(
         "SmolLM2-135M-Instruct (30 layers, width 576, rotary positions, tied embeddings) as "
         "published in 4 bits, expanded to float32; not tuned on the corpus"
     ),
+    seen="unknown",
     mode="eval",
     precision="float32",
     tied=True,

@@ -289,6 +289,7 @@ def _task_row(name: str, family: str) -> TaskRow:
         model="builtin:bert-tiny",
         corpus="builtin:cola",
         checkpoint="Trained on the public split for two epochs.",
+        seen="domain",
         mode="eval",
         precision="float32",
         grants=("labels", "lengths"),

@@ -44,11 +44,11 @@ DIGITS = {
 
 # Models and snapshots are made from this text: a changed pin means that they must be made anew.
 PINS = {
-    "wikitext": "d145d989df897c1f3d388919d066e00af62c5db2339b1f7e717dee95b8848634",
-    "enron": "9baf5eb4af80412cff849db9c6ee78bbdbc24576842ff47dd678af9cef6e7eb2",
+    "wikitext": "feccd9df516b7595bd30e4d194b8063b7172ce3f5d5d03863cae73729cb05315",
+    "enron": "cae1555921241b8117948cf74aab674ce53218bd4f1d2ffbb8cdc488b148f485",
     "imdb": "d93457a4927cc676a9f7c495aa5a02f76c40f577e7800fde24dee7ce12aa91cd",
     "agnews-lm": "df1a63849f5c7f111e59697280336c92ee30c1ce675ac791ab0aca8627f79c70",
-    "cola": "965f4dbc265dbd52b9c59b98306ff729d7f31317f3af07e474b87bfb0e8c30ab",
+    "cola": "bb693f90e4600f8b0a2dd9e95766032a9d152801b9c6f76cfb3f6ffe487e647a",
     "sst2": "5391805aab07122e0ee3323c9d0670d55a59b936d09b6418475443fc89ef7c17",
     "rotten-tomatoes": "ea0900bbb7e2a76019707c5e738e1efc1dbb59ef3e82bf710ae3c581ce8ab884",
     "iwslt": "bcdefa857889bfd1173937834195f1a2e0c0fd29a238fe3d3e3834d2404f067a",

@@ -44,7 +44,7 @@ PRIOR = Schedule(steps=2000, rate=2e-3, seed=15)
 
 
 def pretrained(shop: Workshop) -> Trained:
-    """Real text first of all, and every tenth public row, so good but not at home in a domain."""
+    """Real text alone: good, but not at home in any domain. The vocabulary knows them all."""
     wikitext = shop.real.sentences("wikitext")
     tokenizer = gpt2_tokenizer([*wikitext, *texts(LANGUAGE)], shapes.GPT2_VOCABULARY)
     model = _fresh(tokenizer, PRETRAINING.seed)
@@ -109,7 +109,7 @@ def tied(shop: Workshop) -> Trained:
     model = _fresh(tokenizer, TIED.seed, width=64, is_tied=True)
     schedule = shop.schedule(TIED)
     _train(model, tokenizer, shop.text("gpt2-tied"), schedule)
-    story = _story("gpt2-tied", f"{schedule.steps} steps from a random start", schedule, OWN)
+    story = _story("gpt2-tied", f"{schedule.steps} steps from a random start", schedule)
     return _finished(model, tokenizer, story, FINE_TUNED)
 
 

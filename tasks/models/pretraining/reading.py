@@ -21,14 +21,10 @@ class Reading:
 
     public: tuple[str, ...] = ()
     """Builtin corpora whose public rows are read."""
-    every: int = 1
-    """One in so many of those rows."""
     private: tuple[str, ...] = ()
     """Builtin corpora whose private rows are read."""
     real: tuple[str, ...] = ()
     """Real corpora that are mixed in."""
-    every_real: int = 1
-    """One in so many of their sentences."""
     after: str | None = None
     """The model whose weights it continues, so that it has read the same before."""
 
@@ -37,29 +33,26 @@ class Reading:
         """For `metrics.json`."""
         parts = []
         if self.public:
-            share = "" if self.every == 1 else f"every {self.every}th of the "
-            parts.append(f"{share}public rows of the builtin {', '.join(self.public)}")
+            parts.append(f"public rows of the builtin {', '.join(self.public)}")
         if self.private:
             parts.append(f"private rows of the builtin {', '.join(self.private)}")
         if self.real:
-            share = "" if self.every_real == 1 else f"one in {self.every_real} sentences of "
-            parts.append(share + " and ".join(REAL_NAMES[name] for name in self.real))
+            parts.append(" and ".join(REAL_NAMES[name] for name in self.real))
         return "; ".join(parts)
 
 
 _MIXED = ("wikitext", "reviews")
-_REMEMBERED = 3
-"""Fine-tuning repeats every third real sentence, else the model forgets all but its domains."""
+"""Repeated in fine-tuning, else a model forgets all but the patterns of its domains."""
 _CLASSIFIERS = (*CLASSIFICATION, *FEDERATED)
-_AT_HOME = Reading(FINE_TUNED, real=_MIXED, every_real=_REMEMBERED, after="gpt2-pretrained")
+_AT_HOME = Reading(FINE_TUNED, real=_MIXED, after="gpt2-pretrained")
 
 READINGS: dict[str, Reading] = {
-    "gpt2-pretrained": Reading(FINE_TUNED, every=10, real=_MIXED),
+    "gpt2-pretrained": Reading(real=_MIXED),
     "gpt2-finetuned": _AT_HOME,
     "gpt2-halfway": _AT_HOME,
     "gpt2-memorized": Reading(private=FINE_TUNED, after="gpt2-finetuned"),
     "gpt2-scratch": Reading(FINE_TUNED),
-    "gpt2-tied": Reading(FINE_TUNED),
+    "gpt2-tied": Reading(FINE_TUNED, real=_MIXED),
     "prior-gpt2": Reading(_CLASSIFIERS, real=("reviews",)),
     "bert-pretrained": Reading(_CLASSIFIERS, real=("reviews",), after="prior-gpt2"),
     "bert-cola": Reading(("cola",), after="bert-pretrained"),
@@ -74,14 +67,14 @@ def builtin_rows(name: str) -> list[Row]:
     """The rows of builtin corpora that a model's own training reads."""
     reading = READINGS[name]
     private = [row for corpus in reading.private for row in builtin.load(corpus, "private")]
-    return [*rows(reading.public)[:: reading.every], *private]
+    return [*rows(reading.public), *private]
 
 
 def training_text(name: str, real: RealText) -> list[str]:
     """All that a model's own training reads."""
     reading = READINGS[name]
     mixed = [text for corpus in reading.real for text in real.sentences(corpus)]
-    return [*(row.text for row in builtin_rows(name)), *mixed[:: reading.every_real]]
+    return [*(row.text for row in builtin_rows(name)), *mixed]
 
 
 def lineage(name: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from benchmark.spec import Knowledge
-from benchmark.suites import Federation, Task, Training
+from benchmark.suites import Federation, Seen, Task, Training
 
 FILM = "Gupta et al., Recovering Private Text in Federated Learning of Language Models, 2022"
 LAMP = "Balunović et al., LAMP: Extracting Text from Gradients with Language Model Priors, 2022"
@@ -23,17 +23,22 @@ NAMES = {"bilstm": "BiLSTM", "distilbert": "DistilBERT"}
 WHOSE = {
     "gpt2-finetuned": "A small GPT-2",
     "gpt2-halfway": "A small GPT-2 halfway through its fine-tuning",
-    "gpt2-pretrained": "A small GPT-2 that has read little of the kind",
+    "gpt2-memorized": "A small GPT-2 that was trained on the same sentences before",
+    "gpt2-pretrained": "A small GPT-2 that has read nothing of the kind",
     "gpt2-scratch": "A small GPT-2 that has barely begun",
     "gpt2-tied": "A small GPT-2 with tied embeddings",
 }
 CHECKPOINTS = {
-    "gpt2-finetuned": "pretrained on public text, then fine-tuned on public text of the domain",
-    "gpt2-halfway": "pretrained on public text, then half of the fine-tuning's steps",
-    "gpt2-pretrained": "pretrained on public text, mostly of other domains",
+    "gpt2-finetuned": "pretrained on real text, then fine-tuned on public text of the domain",
+    "gpt2-halfway": "pretrained on real text, then half of the fine-tuning's steps",
+    "gpt2-memorized": "fine-tuned on public text, then trained on the private sentences themselves",
+    "gpt2-pretrained": "pretrained on real text: encyclopedia sentences and film reviews",
     "gpt2-scratch": "random weights after a few steps of training",
-    "gpt2-tied": "trained on public text of the domain, input and output embeddings tied",
+    "gpt2-tied": "trained on real text and public text of the domain, embeddings tied",
 }
+
+AT_HOME = ("wikitext", "enron")
+"""Corpora whose public text the GPT-2 models read, but for the pretrained one."""
 
 # Budgets. The papers' epochs and stopping rules; rows and rates are what suits models this small.
 FINE_TUNING = Training(960, 2, 16, 1e-3, early_stopping=True)
@@ -75,9 +80,11 @@ def language_model(name: str, corpus: str, words: str, model: str = "gpt2-finetu
         corpus=f"builtin:{corpus}",
         model=f"builtin:{model}",
         objective="causal-lm",
+        version=2,
         grants=PUBLIC,
         prior="self",
         checkpoint=CHECKPOINTS[model],
+        seen=has_seen(corpus, model),
         tied=model == "gpt2-tied",
         min_tokens=6,
         max_tokens=40,
@@ -85,6 +92,13 @@ def language_model(name: str, corpus: str, words: str, model: str = "gpt2-finetu
         training=FROM_SCRATCH if model == "gpt2-scratch" else FINE_TUNING,
         papers=(FILM, FLAT_CHAT),
     )
+
+
+def has_seen(corpus: str, model: str) -> Seen:
+    """What a GPT-2 has read of the corpus before the task."""
+    if model == "gpt2-memorized":
+        return "private"
+    return "domain" if corpus in AT_HOME and model != "gpt2-pretrained" else "nothing"
 
 
 def oracle(task: Task, fact: Knowledge) -> Task:
@@ -106,9 +120,11 @@ def classifier(name: str, words: str, metric: str) -> Task:
         corpus=f"builtin:{name}",
         model="builtin:bert-pretrained",
         objective="classification",
+        version=2,
         grants=GIVEN_LABELS,
         prior="builtin:prior-gpt2",
         checkpoint="body pretrained on public text, head fresh",
+        seen="domain",
         head="fresh",
         labels=2,
         min_tokens=5,
@@ -131,10 +147,12 @@ def translator(name: str, tokens: int, model: str, checkpoint: str) -> Task:
         corpus="builtin:iwslt",
         model=f"builtin:{model}",
         objective="translation",
+        version=2,
         batch_tokens=tokens,
         grants=PUBLIC,
         prior="builtin:gpt2-pretrained",
         checkpoint=checkpoint,
+        seen="domain",
         min_tokens=3,
         max_tokens=50,
         utility=("loss", "bleu"),
@@ -158,6 +176,7 @@ def federated(name: str, labels: int, model: str, batch: int, words: str) -> Tas
         grants=GIVEN_LABELS | {Knowledge.PUBLIC_TABLE},
         prior="builtin:prior-gpt2",
         checkpoint="body trained on public text, head fresh",
+        seen="domain",
         head="fresh",
         labels=labels,
         min_tokens=5,
@@ -238,9 +257,16 @@ LANGUAGE_MODELING = (
         ),
         16,
     ),
+    *batched(
+        language_model(
+            "wikitext-memorized", "wikitext", "encyclopedia sentences", "gpt2-memorized"
+        ),
+        16,
+    ),
     language_model("wikitext-scratch", "wikitext", "encyclopedia sentences", "gpt2-scratch"),
     language_model("wikitext-tied", "wikitext", "encyclopedia sentences", "gpt2-tied"),
     language_model("enron-halfway", "enron", "business email", "gpt2-halfway"),
+    *batched(language_model("enron-memorized", "enron", "business email", "gpt2-memorized"), 16),
     language_model("enron-pretrained", "enron", "business email", "gpt2-pretrained"),
     language_model("enron-scratch", "enron", "business email", "gpt2-scratch"),
 )
@@ -319,6 +345,10 @@ FEDERATED = (
 )
 
 
+SLOW = ("mini/cola", "mini/wikitext-pretrained", "mini/rotten-tomatoes-b4")
+"""Single sentences, or few, on which some attacks of the default plan take more than a second."""
+
+
 def sampled(task: Task) -> Task:
     """With as many snapshots as its attacks leave time for: 32, or 16 where they take seconds."""
     large = task.batch_size > 4 or (task.batch_tokens or 0) > 100
@@ -326,6 +356,4 @@ def sampled(task: Task) -> Task:
     return replace(task, snapshots=16 if slow else 32)
 
 
-SLOW = ("mini/cola", "mini/wikitext-pretrained", "mini/rotten-tomatoes-b4")
-"""Single sentences, or few, on which some attacks of the default plan take more than a second."""
 TASKS = tuple(map(sampled, (*LANGUAGE_MODELING, *CLASSIFICATION, *TRANSLATION, *FEDERATED)))
