@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from benchmark.cli import browse, compare, pages, report, running, show, snapshots, table
+from benchmark.cli import browse, compare, orderings, pages, report, running, show, snapshots, table
 from benchmark.cli.options import Csv, Json
 from benchmark.errors import UserError
 
@@ -27,6 +27,7 @@ app.command()(show.show)
 app.command()(compare.compare)
 app.command()(table.table)
 app.command()(report.report)
+app.command()(orderings.orderings)
 app.add_typer(snapshots.app, name="snapshots", no_args_is_help=True)
 
 

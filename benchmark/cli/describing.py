@@ -12,7 +12,7 @@ from benchmark.errors import UserError
 from benchmark.suites import SEEN
 
 LABELS = {"grants": "an attack may be told", "reference": "file", "seen": "the model has seen"}
-MEANINGS: Mapping[str, Mapping[str, str]] = {"seen": {**SEEN}}
+MEANINGS: Mapping[str, Mapping[str, str]] = {"seen": {str(k): v for k, v in SEEN.items()}}
 HIDDEN = ("name", "summary", "kind", "parts")
 
 MOST_TASKS = 6

@@ -183,10 +183,8 @@ def submission_row(entry: Entry) -> SubmissionRow:
         variants=tuple(sorted(entry.variants.items())),
         observes=tuple(sorted(entry.observes)),
         needs=tuple(sorted(entry.needs)),
-        told={
-            name: tuple(sorted(entry.told(settings)))
-            for name, settings in ({entry.name: {}} | dict(entry.variants)).items()
-        },
+        told={entry.name: tuple(sorted(entry.told({})))}
+        | {name: tuple(sorted(entry.told(values))) for name, values in entry.variants.items()},
         baseline=entry.baseline,
         digest=entry.digest,
     )

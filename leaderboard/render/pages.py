@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from benchmark.metrics.table import Kind as MetricKind
 from benchmark.metrics.table import of_kind
+from benchmark.results.schema import WorstCase
 from leaderboard.data.catalog import SubmissionRow, TaskRow
 from leaderboard.data.ordering import family_title, stem
 from leaderboard.data.ranking import RULE, SENTENCE_METRIC, TYPE_METRIC, Ranking
@@ -129,10 +130,17 @@ def _federated(environment: Environment, board: Leaderboard) -> str:
     return environment.get_template("federated.html").render(
         root="",
         here="federated",
-        tables=federated_tables(names, board.worst_cases, board.utility_costs),
+        tables=federated_tables(names, _first_seed(board.worst_cases), board.utility_costs),
         width=WIDTH,
         height=HEIGHT,
     )
+
+
+def _first_seed(cases: Iterable[WorstCase]) -> dict[tuple[str, str], WorstCase]:
+    """One worst case for each task and defense, all of the task's first seed."""
+    found = list(cases)
+    first = {case.task: min(c.seed for c in found if c.task == case.task) for case in found}
+    return {(case.task, case.defense): case for case in found if case.seed == first[case.task]}
 
 
 def _task_pages(environment: Environment, board: Leaderboard) -> Iterator[tuple[str, str]]:

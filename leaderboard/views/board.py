@@ -10,6 +10,7 @@ from itertools import groupby
 
 from benchmark.metrics.table import METRICS, Metric, on_boards
 from benchmark.plugins.registry import Kind
+from benchmark.results.schema import WorstCase
 from leaderboard.data.catalog import Catalog, SubmissionRow, SuiteRow, TaskRow
 from leaderboard.data.defenses import DefenseBoard, defense_boards, worst_cases_of
 from leaderboard.data.ordering import by_family, task_order
@@ -95,14 +96,17 @@ class Leaderboard:
         return tuple(t for t in same if t != task and matches_training(t))
 
     @cached_property
-    def defense_boards(self) -> tuple[DefenseBoard, ...]:
-        """Defenses ranked by their worst case, on current versions and snapshots."""
+    def worst_cases(self) -> tuple[WorstCase, ...]:
+        """The worst case of each defense and seed, on current versions and snapshots."""
         panels = {task.name: task.panel for task in self.catalog.tasks}
         current = [board for board in self.boards if self._is_current(board)]
-        cases = worst_cases_of(current, panels)
-        return tuple(
-            board for metric in main_metrics("") for board in defense_boards(cases, metric)
-        )
+        return worst_cases_of(current, panels)
+
+    @cached_property
+    def defense_boards(self) -> tuple[DefenseBoard, ...]:
+        """Defenses ranked by their worst case."""
+        metrics = main_metrics("")
+        return tuple(board for m in metrics for board in defense_boards(self.worst_cases, m))
 
     def defense_boards_of(self, task: TaskRow) -> tuple[DefenseBoard, ...]:
         """Those of one task that compare several defenses."""

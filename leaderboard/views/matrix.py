@@ -113,8 +113,9 @@ Column = tuple[Head, Mapping[LineKey, Cell]]
 
 def line_keys(tasks: Sequence[TaskRow], seeds: Mapping[str, Iterable[int]]) -> list[LineKey]:
     """A key for each seed of each task."""
+    none: list[int | None] = [None]
     return [
-        (task.name, seed) for task in tasks for seed in sorted(seeds.get(task.name, ())) or [None]
+        (task.name, seed) for task in tasks for seed in sorted(seeds.get(task.name, ())) or none
     ]
 
 
