@@ -17,7 +17,7 @@ from benchmark.paths import ROOT
 
 if TYPE_CHECKING:
     from benchmark.plugins.catalog import Catalog
-    from benchmark.results.orderings import Ordering, Side, Tested
+    from benchmark.results.orderings import Ordering, OrderingSide, Tested
     from benchmark.runs.plan import Cell
 
 FILE = ROOT / "leaderboard" / "reported" / "orderings" / "orderings.json"
@@ -102,7 +102,9 @@ def load() -> list[Ordering]:
     return read_model(FILE, Orderings).orderings
 
 
-def _cell(side: Side, seed: int, attacks: Catalog, defenses: Catalog, results: Path) -> Cell:
+def _cell(
+    side: OrderingSide, seed: int, attacks: Catalog, defenses: Catalog, results: Path
+) -> Cell:
     from benchmark.runs.plan import Selection, plan_cells
 
     wanted = Selection("mini", side.task, side.attack, side.defense, seed)
@@ -111,7 +113,7 @@ def _cell(side: Side, seed: int, attacks: Catalog, defenses: Catalog, results: P
 
 
 def _values(
-    side: Side, metric: str, seeds: range, cells: Mapping[tuple[str, int], Cell]
+    side: OrderingSide, metric: str, seeds: range, cells: Mapping[tuple[str, int], Cell]
 ) -> dict[tuple[int, int], float]:
     """Score of each snapshot of all seeds; nothing where any seed has none."""
     from benchmark.files import read_model

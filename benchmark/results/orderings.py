@@ -24,7 +24,7 @@ Values = Mapping[Snapshot, float]
 Verdict = Literal["holds", "not told apart", "reversed", "not measured"]
 
 
-class Side(Strict):
+class OrderingSide(Strict):
     """One side of an ordering: what is attacked by what under which defense."""
 
     task: str
@@ -44,8 +44,8 @@ class Ordering(Strict):
     claim: str
     paper: str
     metric: str
-    better: Side
-    worse: Side
+    better: OrderingSide
+    worse: OrderingSide
     paired: bool = True
     """Whether snapshot i of both sides is made from the same sentences."""
 
