@@ -1,4 +1,4 @@
-"""`leakboard orderings`: what the papers say is better than what, tested on our snapshots."""
+"""`leakboard orderings`: which side the papers find better, tested on our snapshots."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FIELDS = (
 INTRODUCTION = """\
 # Orderings of the papers
 
-What the papers say is better than what, on the `mini` suite with seeds {seeds}. Made by
+Which side the papers find better, on the `mini` suite with seeds {seeds}. Made by
 `leakboard orderings`; no figure is typed by hand, and the same figures are in
 [orderings.csv](orderings.csv). Differences are paired snapshot by snapshot where both sides
 attack the same sentences (sign-flip test), else the two samples are compared as they are
@@ -63,8 +63,8 @@ def orderings(
             for side in (claim.better, claim.worse)
             for seed in drawn
         }
-        planned = {cell.path: cell for cell in cells.values()}
-        failed = execute(engine, list(planned.values()), time_limit, 0.0, out=sys.stdout)
+        wanted = {cell.path: cell for cell in cells.values()}
+        failed = execute(engine, list(wanted.values()), time_limit, 0.0, out=sys.stdout)
     for _ in scoring.score_all(results):
         pass
     measured = [

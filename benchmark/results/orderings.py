@@ -1,4 +1,4 @@
-"""What the papers say is better than what, tested on our own snapshots.
+"""Which side the papers find better, tested on our own snapshots.
 
 Where both sides attack the same private sentences, the differences are paired sentence by
 sentence; where they cannot (batches of different sizes), the two samples are compared as they are.
