@@ -19,6 +19,7 @@ from benchmark.results.comparison import Comparable, comparable
 from benchmark.results.schema import (
     MetricValue,
     PanelMember,
+    PanelOutcome,
     Record,
     Score,
     SnapshotResult,
@@ -120,7 +121,7 @@ def _member(attack: str, scored: Scored | None) -> PanelMember:
     failed = [s for s in record.snapshots if s.status not in (Status.OK, Status.UNSUPPORTED)]
     status = failed[0].status if failed else record.status
     if failed or not record.snapshots:
-        outcome = "timeout" if status is Status.TIMEOUT else "failed"
+        outcome: PanelOutcome = "timeout" if status is Status.TIMEOUT else "failed"
         parts = f"{len(failed)} of {len(record.snapshots)} snapshots: " if failed else ""
         reason = f"{parts}{failed[0].reason if failed else record.reason}"
         return PanelMember(attack=attack, outcome=outcome, reason=reason)

@@ -27,7 +27,7 @@ def attack_matrix(metric: str, tasks: Sequence[TaskRow], boards: Iterable[Board]
     The attack that leads most lines comes first, then the one that beats most others on the lines
     that both were run on.
     """
-    plain = {(b.task, b.seed): b for b in boards if b.defense == NO_DEFENSE}
+    plain: dict[LineKey, Board] = {(b.task, b.seed): b for b in boards if b.defense == NO_DEFENSE}
     keys = line_keys(tasks, _seeds(plain))
     heads = {row.attack: row for board in plain.values() for row in board.rows}
     columns: list[Column] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,9 +19,9 @@ PANEL = ("dager", "film", "lamp")
 
 
 def result(
-    attack: str, level: float | None, *, score: Score | None = None, **fields: object
+    attack: str, level: float | None, *, score: Score | None = None, **fields: Any
 ) -> Scored:
-    record = make_record("s/wiki", attack, **fields)  # type: ignore[arg-type]
+    record = make_record("s/wiki", attack, **fields)
     return record, score or (None if level is None else make_score({"rougeL": [level] * 8}))
 
 
@@ -92,7 +93,7 @@ def test_what_does_not_apply_counts_as_tried_with_its_reason() -> None:
     ],
 )
 def test_a_failure_leaves_the_panel_incomplete(
-    fields: dict[str, object], outcome: str, reason: str
+    fields: dict[str, Any], outcome: str, reason: str
 ) -> None:
     found = case(result("dager", 0.5), result("film", 0.3, **fields), panel=("dager", "film"))
     member = found.panel[1]
