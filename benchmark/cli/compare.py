@@ -49,10 +49,8 @@ def meeting_lines(first: str, second: str, metric: str, found: Sequence[Meeting]
     """A line for each meeting, then what the figures mean."""
     from benchmark.cli import text
 
-    cells: list[tuple[str, ...]] = [
-        ("task", "seed", "n", "first", "second", "difference", "p", "by Holm")
-    ]
-    cells += [_cells(meeting) for meeting in found]
+    head = ("task", "seed", "n", "first", "second", "difference", "p", "by Holm")
+    cells = [head, *(_cells(meeting) for meeting in found)]
     yield from text.wrapped(f"{metric} of {first} (first) and {second} (second)")
     yield from text.aligned(cells, {1, 2, 3, 4, 5, 6})
     tests = "sign flips of the paired differences"

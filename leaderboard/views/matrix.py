@@ -113,10 +113,11 @@ Column = tuple[Head, Mapping[LineKey, Cell]]
 
 def line_keys(tasks: Sequence[TaskRow], seeds: Mapping[str, Iterable[int]]) -> list[LineKey]:
     """A key for each seed of each task."""
-    none: list[int | None] = [None]
-    return [
-        (task.name, seed) for task in tasks for seed in sorted(seeds.get(task.name, ())) or none
-    ]
+    keys: list[LineKey] = []
+    for task in tasks:
+        own = sorted(seeds.get(task.name, ()))
+        keys += [(task.name, seed) for seed in own] if own else [(task.name, None)]
+    return keys
 
 
 def make_matrix(

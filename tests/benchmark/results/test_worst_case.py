@@ -19,9 +19,9 @@ PANEL = ("dager", "film", "lamp")
 
 
 def result(
-    attack: str, level: float | None, *, score: Score | None = None, **fields: object
+    attack: str, level: float | None, *, score: Score | None = None, **fields: Any
 ) -> Scored:
-    record = make_record("s/wiki", attack, **fields)  # type: ignore[arg-type]
+    record = make_record("s/wiki", attack, **fields)
     return record, score or (None if level is None else make_score({"rougeL": [level] * 8}))
 
 
