@@ -17,7 +17,7 @@ from benchmark.paths import ROOT
 
 if TYPE_CHECKING:
     from benchmark.plugins.catalog import Catalog
-    from benchmark.results.orderings import Ordering, OrderingSide, ComparedOrdering
+    from benchmark.results.orderings import ComparedOrdering, Ordering, OrderingSide
     from benchmark.runs.plan import Cell
 
 FILE = ROOT / "leaderboard" / "reported" / "orderings" / "orderings.json"

@@ -12,7 +12,7 @@ from benchmark.metrics.table import METRICS
 from benchmark.plugins.catalog import Catalog
 from benchmark.plugins.registry import get_suite
 from benchmark.plugins.selection import choose, choose_tasks
-from benchmark.results.orderings import Ordering, OrderingSide, ComparedOrdering, compare_orderings
+from benchmark.results.orderings import ComparedOrdering, Ordering, OrderingSide, compare_orderings
 from tests.conftest import ROOT
 
 
