@@ -16,7 +16,7 @@ from tests.conftest import ROOT, Command
 
 pytestmark = pytest.mark.long
 
-SMALL = ("run", "--task", "cola-b4", "--attack", "[bpr]*o*", "--jobs", 2)
+SMALL = ("run", "--task", "cola-b4", "--attack", "bag_of_words,prior_only,random", "--jobs", 2)
 """Three cells: bag_of_words, prior_only, random."""
 
 
@@ -59,7 +59,9 @@ def test_run_score_show_site(leakboard: Command, tmp_path: Path) -> None:
             "peak_mb", "device"}  # fmt: skip
     assert all(keys <= row.keys() for row in rows)
     by_attack = {row["attack"]: row["metrics"] for row in rows}
-    assert by_attack["bag_of_words"]["type_f1"] == {"mean": 1.0, "low": 1.0, "high": 1.0, "n": 8}
+    found = by_attack["bag_of_words"]["type_f1"]
+    assert (found["mean"], found["n"], found["high"]) == (1.0, 32, 1.0)
+    assert 0.8 < found["low"] < 1  # 32 of 32 is no certainty
     assert 0 < by_attack["prior_only"]["rouge1"]["mean"] < 0.5
     assert "rougeL" not in by_attack["bag_of_words"]
 
@@ -121,7 +123,7 @@ def test_a_failed_cell_is_exit_code_1_and_runs_again(
         done = leakboard(*arguments, LEAKBOARD_SUBMISSIONS=plugins)
         assert done.returncode == 1
         assert "1 of 1 cells failed" in done.stderr
-        assert "error mini/cola · naughty · none: 8 of 8 snapshots failed" in done.stdout
+        assert "error mini/cola · naughty · none: 16 of 16 snapshots failed" in done.stdout
 
 
 MISTAKES = [
@@ -205,9 +207,9 @@ def test_doctor_names_the_sandbox(leakboard: Command) -> None:
 def test_stored_snapshots_as_text_and_data(leakboard: Command, tmp_path: Path) -> None:
     own = {"LEAKBOARD_CACHE": tmp_path}
     made = leakboard("snapshots", "build", "--task", "cola", "--jobs", 1, **own)
-    assert made.stdout.strip() == "8 snapshots built, 0 were there"
+    assert made.stdout.strip() == "16 snapshots built, 0 were there"
     (row,) = json.loads(leakboard("snapshots", "list", "--json", **own).stdout)
-    assert (row["task"], row["defense"], row["snapshots"]) == ("mini/cola", "none", 8)
+    assert (row["task"], row["defense"], row["snapshots"]) == ("mini/cola", "none", 16)
     assert leakboard("snapshots", "list", "--csv", **own).stdout.splitlines()[0] == ",".join(row)
     head, line = leakboard("snapshots", "list", **own).stdout.splitlines()
     assert head.split()[0] == "task"
