@@ -20,8 +20,8 @@ from tests.small_tree import SmallTree, copy_tree
 
 pytestmark = pytest.mark.long
 
-TASKS = ("iwslt", "wikitext-pretrained", "cola")
-"""One of each objective; an attack is run on the first that it supports."""
+TASKS = ("iwslt", "wikitext-pretrained", "cola", "agnews-fl")
+"""One of each objective, and a federated one; an attack is run on the first that it supports."""
 STEPS = 20
 Item = dict[str, Any]
 

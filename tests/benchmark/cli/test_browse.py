@@ -71,7 +71,9 @@ def test_an_attack_says_what_it_is_told(catalogs: tuple[Catalog, Catalog]) -> No
     assert short_columns("attack", dager)[0] == "told: noise-scale"
     assert short_columns("attack", find(catalogs, "rlg"))[0] == "told: nothing"
     said = "\n".join(describing.lines(dager))
-    assert "told:\n  dager: noise-scale\n  dager_lengths: lengths, noise-scale\n" in said
+    assert "told:\n  dager: noise-scale\n" in said
+    assert "  dager_paper: nothing\n  dager_lengths: lengths, noise-scale\n" in said
+    assert "  dager_brief: " not in said
 
 
 @pytest.mark.parametrize(

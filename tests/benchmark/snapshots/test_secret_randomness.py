@@ -221,7 +221,9 @@ def test_what_an_older_version_stored_is_made_again(
     for path in (sheet, one.truth_path(4)):
         path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 1}))
     assert one.missing() == [3]
-    assert [v.word for v in verify.verify(engine, [one], 8000)] == ["identical"] * (len(one.indices) - 1)
+    assert [v.word for v in verify.verify(engine, [one], 8000)] == ["identical"] * (
+        len(one.indices) - 1
+    )
     assert verify.build(engine, [one], force=False, memory_limit_mb=8000) == 1
     assert sheet.read_bytes() == kept
     assert json.loads(one.truth_path(4).read_text())["format"] == 2
