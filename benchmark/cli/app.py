@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from benchmark.cli import browse, pages, report, running, show, snapshots, table
+from benchmark.cli import browse, check, pages, report, running, show, snapshots, table
 from benchmark.cli.options import Csv, Json
 from benchmark.errors import UserError
 
@@ -21,6 +21,7 @@ app = typer.Typer(
 app.command("list")(browse.list_)
 app.command()(browse.describe)
 app.command()(running.run)
+app.command()(check.check)
 app.command()(pages.score)
 app.command()(pages.site)
 app.command()(show.show)
