@@ -11,6 +11,7 @@ from benchmark.results.schema import Record
 RECORD_SUFFIX = ".json"
 SCORE_SUFFIX = ".score.json"
 UTILITY_SUFFIX = ".utility.json"
+VERIFIED_SUFFIX = ".verified.json"
 WORST_CASE_FILE = "worst-case.json"
 FORMER_FILES = ("worst.leak.json",)
 """Derived files of earlier versions, which are no records either."""
@@ -42,8 +43,8 @@ def score_path(path: Path) -> Path:
 def record_files(results: Path) -> Iterator[Path]:
     """All record files below a results directory, in a stable order."""
     for path in sorted(results.rglob(f"*{RECORD_SUFFIX}")):
-        suffixes = (SCORE_SUFFIX, UTILITY_SUFFIX, WORST_CASE_FILE, *FORMER_FILES)
-        other = path.name.endswith(suffixes) or path.name.startswith(".")
+        derived = (SCORE_SUFFIX, UTILITY_SUFFIX, VERIFIED_SUFFIX, WORST_CASE_FILE, *FORMER_FILES)
+        other = path.name.endswith(derived) or path.name.startswith(".")
         if not other:
             yield path
 
