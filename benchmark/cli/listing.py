@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from benchmark.errors import UserError
-from benchmark.execution.describing import describer
-from benchmark.execution.engines.local import LocalEngine
-from benchmark.plugins.catalog import Catalog, Entry, find_submissions
+from benchmark.execution.describing import submissions as submissions
+from benchmark.plugins.catalog import Catalog, Entry
 from benchmark.plugins.registry import (
     Broken,
     Kind,
@@ -22,11 +21,6 @@ from benchmark.suites import Pairing
 
 Find = Callable[[Kind], Catalog]
 Item = Mapping[str, Any]
-
-
-def submissions(kind: Kind, engine: LocalEngine) -> Catalog:
-    """Submissions of one kind, described by a sandboxed worker."""
-    return find_submissions(kind, describer(engine))
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,22 @@
-"""Asks a sandboxed worker what a submission says of itself."""
+"""Submissions as sandboxed workers describe them: none is loaded in the harness's own process."""
 
 from __future__ import annotations
 
 from benchmark.execution.engines.local import LocalEngine
 from benchmark.execution.events import Described
 from benchmark.execution.jobs import DESCRIBE_SECONDS, DescribeJob, Job
-from benchmark.plugins.catalog import Describe
+from benchmark.plugins.catalog import Catalog, Describe, find_submissions
 from benchmark.plugins.description import Description
 from benchmark.plugins.registry import Kind
 
 
+def submissions(kind: Kind, engine: LocalEngine) -> Catalog:
+    """Submissions of one kind."""
+    return find_submissions(kind, describer(engine))
+
+
 def describer(engine: LocalEngine) -> Describe:
-    """What the catalog asks about each submission that it does not know yet."""
+    """What a catalog asks about each submission that it does not know yet."""
 
     def describe(role: Kind, reference: str) -> Description | str:
         work = DescribeJob(submission=reference, role=role)

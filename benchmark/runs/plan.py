@@ -150,7 +150,7 @@ def make_cell(
     defense: ConfiguredSubmission,
     results: Path,
 ) -> Cell:
-    """The cell of one pairing, with what is known of it from an earlier run."""
+    """The cell of one pairing; the selection's names are not looked at."""
     path = cell_path(results, side.task.name, defense.name, attack.name, selection.seed)
     fingerprint = _fingerprint(side, attack, defense, selection.seed)
     old = old_record(path, Record)

@@ -85,7 +85,7 @@ def _trained(suite: Suite, line: str, asked: str | None) -> list[Task]:
 def make_trial(
     selection: Selection, side: LoadedTask, defense: ConfiguredSubmission, seed: int, results: Path
 ) -> Trial:
-    """The training of one task with one defense, with what is known of it from an earlier run."""
+    """One training of a task's model; the selection's names are not looked at."""
     path = utility_path(results, side.task.name, defense.name, seed)
     parts = [SCHEMA_VERSION, training_digest(), side.training_digest, salt_digest(side), seed]
     parts += [defense.entry.name, defense.entry.digest, sorted(defense.parameters.items())]
