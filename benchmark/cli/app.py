@@ -10,7 +10,9 @@ import typer
 from benchmark.cli import (
     browse,
     check,
+    compare,
     new,
+    orderings,
     pages,
     report,
     running,
@@ -38,8 +40,10 @@ app.command()(check.check)
 app.command()(pages.score)
 app.command()(pages.site)
 app.command()(show.show)
+app.command()(compare.compare)
 app.command()(table.table)
 app.command()(report.report)
+app.command()(orderings.orderings)
 app.command()(submit.submit)
 app.command("import")(submit.import_)
 app.command()(verify.verify)

@@ -72,6 +72,8 @@ class Updated(Strict):
     epsilon: FiniteFloat | None
     bytes_up: Annotated[int, Field(ge=0, le=10**15)]
     roles: dict[str, str]
+    kept: Annotated[list[str], Field(max_length=100_000)] = []
+    """Parameters that the client trains and keeps to itself."""
 
 
 class Trained(Strict):
@@ -97,6 +99,46 @@ class Evaluated(Strict):
     texts: list[str]
 
 
+class ClientTrained(Strict):
+    """A client of a federated task has trained for a round; its files were written."""
+
+    event: Literal["client-trained"] = "client-trained"
+    index: Index
+    seconds: Seconds
+    epsilon: FiniteFloat | None
+    peak_mb: Megabytes
+    device_peak_mb: Megabytes | None
+    shares: bool
+    """Whether the method sends anything at all."""
+    keeps: bool
+    """Whether the client has something to keep for the next round."""
+
+
+class ClientFailed(Strict):
+    """A client of a federated task could not do its part."""
+
+    event: Literal["client-failed"] = "client-failed"
+    index: Index
+    status: Status
+    reason: Reason
+
+
+class Personalized(Strict):
+    """A client of a federated task has its own model, and where it differs was written."""
+
+    event: Literal["personalized"] = "personalized"
+    index: Index
+    differs: bool
+
+
+class ClientTested(Strict):
+    """What a client's model answers to each test row."""
+
+    event: Literal["client-tested"] = "client-tested"
+    index: Index
+    predicted: Annotated[list[Count], Field(max_length=1_000_000)]
+
+
 class Prepared(Strict):
     """An attack is ready."""
 
@@ -112,6 +154,9 @@ class Progress(Strict):
     step: Steps
     steps: Steps
     loss: ShownLoss
+    accuracy: ShownLoss = None
+    """Federated tasks: on validation rows, after so many rounds."""
+    seconds_left: ShownLoss = None
 
 
 class Recovered(Strict):
@@ -165,6 +210,10 @@ Event = (
     | Updated
     | Trained
     | Evaluated
+    | ClientTrained
+    | ClientFailed
+    | Personalized
+    | ClientTested
     | Prepared
     | Progress
     | Recovered

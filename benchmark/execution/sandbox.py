@@ -54,6 +54,13 @@ SLEEPING_THREADS = {
 take a multiple of its share: of GNU's OpenMP, which torch brings, and of Intel's where that is
 installed. NumPy's OpenBLAS spins whatever it is told, and its problems here are small: one thread.
 """
+KEPT_MEMORY = {
+    "MALLOC_TOP_PAD_": str(256 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(8 << 30),
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+}
+"""glibc keeps what was freed for the next tensor instead of asking the kernel for empty pages each
+time, which takes a third of the time of attacks that need whole gradients."""
 SAME_SUMS = {"MKL_CBWR": "AUTO,STRICT", "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
 """A matrix product has the same digits wherever its operands happen to lie in memory."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
@@ -228,6 +235,7 @@ def environment(threads: int, device: str, home: Path) -> dict[str, str]:
         "OMP_NUM_THREADS": str(threads),
         "MKL_NUM_THREADS": str(threads),
         **SLEEPING_THREADS,
+        **KEPT_MEMORY,
         **SAME_SUMS,
     }
     if device.startswith("cuda:"):

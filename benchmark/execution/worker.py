@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import operator
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, SupportsIndex, TextIO
 
 from pydantic import ValidationError
 
-from benchmark.errors import InvalidUpdate
-from benchmark.execution import trainer
+from benchmark.execution import federated_client, trainer
 from benchmark.execution.client import make_client, one_update, take_steps
 from benchmark.execution.events import (
     Described,
@@ -30,13 +29,17 @@ from benchmark.execution.events import (
     encodable,
     protocol_failure,
 )
+from benchmark.execution.failures import reason_of, status_of
 from benchmark.execution.jobs import (
     Assignment,
     CheckJob,
+    ClientTestJob,
     DescribeJob,
     EvaluateJob,
+    PersonalizeJob,
     PrivateBatchFile,
     RecoverJob,
+    RoundJob,
     TrainJob,
     UpdateJob,
 )
@@ -45,16 +48,7 @@ from benchmark.execution.randomness import seed_process
 from benchmark.execution.timing import Stopwatch, device_peak_mb, process_peak_mb
 from benchmark.plugins import loading
 from benchmark.plugins.registry import model_package
-from benchmark.spec import (
-    Attack,
-    Client,
-    Defense,
-    Observation,
-    Public,
-    Recovery,
-    Unsupported,
-    Update,
-)
+from benchmark.spec import Attack, Client, Defense, Observation, Public, Recovery, Update
 from benchmark.status import Status
 
 if TYPE_CHECKING:
@@ -89,7 +83,7 @@ def main(assignment: Assignment, output: TextIO) -> int:
         emit(protocol_failure(error))
     except Exception as error:
         traceback.print_exc()
-        emit(Failed(status=_status(error), reason=_reason(error)))
+        emit(Failed(status=status_of(error), reason=reason_of(error)))
     return 0
 
 
@@ -104,6 +98,12 @@ def execute(assignment: Assignment, emit: Emit) -> None:
             trainer.train(work, assignment, use_device(assignment), emit)
         case EvaluateJob() as work:
             trainer.evaluate(work, assignment, use_device(assignment), emit)
+        case RoundJob() as work:
+            federated_client.train_round(work, assignment, use_device(assignment), emit)
+        case PersonalizeJob() as work:
+            federated_client.personalize(work, assignment, use_device(assignment), emit)
+        case ClientTestJob() as work:
+            federated_client.test(work, assignment, use_device(assignment), emit)
         case RecoverJob() as work:
             recover_all(work, assignment, emit)
         case CheckJob() as work:
@@ -123,6 +123,9 @@ def describe(work: DescribeJob, emit: Emit) -> None:
 def make_updates(work: UpdateJob, assignment: Assignment, emit: Emit) -> None:
     """Run a defense's client on each private batch and store what leaves the client."""
     device, settings = use_device(assignment), work.client
+    if settings.federation is not None:
+        _make_federated_updates(work, assignment, emit)
+        return
     seed_process(work.seed)
     defense = loading.make_defense(work.defense)
     model, _ = model_package().open_model(
@@ -156,8 +159,20 @@ def send_updates(
         emit(_updated(item, update, client))
 
 
-def _updated(item: PrivateBatchFile, update: Update, client: Client) -> Updated:
+def _make_federated_updates(work: UpdateJob, assignment: Assignment, emit: Emit) -> None:
+    """The same of clients that have taken part in a federated training."""
+    everyone = federated_client.Participants(work, assignment, use_device(assignment))
+    for item in work.batches:
+        update, client = federated_client.observed_update(everyone, item)
+        federated_client.write_tensors(update.tensors, assignment.outbox / item.out)
+        emit(_updated(item, update, client, everyone.kept))
+
+
+def _updated(
+    item: PrivateBatchFile, update: Update, client: Client, kept: Sequence[str] = ()
+) -> Updated:
     return Updated(
+        kept=list(kept),
         index=item.index,
         update_kind=update.kind,
         local_steps=update.local_steps,
@@ -253,7 +268,7 @@ def _recover(attack: Attack, index: int, observed: Observation) -> Recovered:
     except Exception as error:
         traceback.print_exc()
         return Recovered(
-            index=index, status=_status(error), reason=_reason(error), seconds=watch.seconds
+            index=index, status=status_of(error), reason=reason_of(error), seconds=watch.seconds
         )
     return _answer(recovery, observed.public, index, watch.seconds)
 
@@ -303,21 +318,3 @@ def use_device(assignment: Assignment) -> torch.device:
     torch.set_num_threads(assignment.threads)
     name = assignment.device
     return torch.device("cuda" if name.startswith("cuda") else name)
-
-
-def _status(error: Exception) -> Status:
-    import torch
-
-    if isinstance(error, Unsupported):
-        return Status.UNSUPPORTED
-    if isinstance(error, InvalidUpdate):
-        return Status.INVALID
-    short = isinstance(error, MemoryError | torch.OutOfMemoryError)
-    return Status.OUT_OF_MEMORY if short or "not enough memory" in str(error) else Status.ERROR
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, Unsupported | InvalidUpdate):
-        return encodable(str(error))
-    words = f"{type(error).__name__}: {error}".strip().splitlines()[0][:500]
-    return encodable(words)

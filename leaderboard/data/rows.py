@@ -85,6 +85,11 @@ class Row:
         """At least one snapshot was attacked without failure."""
         return len(self.failures) < len(self.record.snapshots)
 
+    @property
+    def ruled_out(self) -> bool:
+        """The task or the defense is outside of what the attack declares: no attempt was made."""
+        return self.record.ruled_out
+
     @cached_property
     def token_sets_only(self) -> bool:
         """The attack names token types and writes no sentence, so sentence metrics do not apply.
@@ -137,7 +142,7 @@ class Row:
 def load(results: Path, baselines: frozenset[str] = frozenset()) -> tuple[Row, ...]:
     """All rows below a results directory, in the order of their keys.
 
-    `baselines` are the names of the attacks that only guess.
+    `baselines` are the names of the attacks that only guess, for records that do not tell.
 
     Raises:
         UserError: the directory is missing, a file is corrupt, or two files hold the same cell.
@@ -157,7 +162,7 @@ def load(results: Path, baselines: frozenset[str] = frozenset()) -> tuple[Row, .
 def load_row(path: Path, baselines: frozenset[str]) -> Row:
     """The row of one record file, with the score beside it where that is fresh."""
     record = read_model(path, Record)
-    baseline = record.attack in baselines
+    baseline = record.attack in baselines if record.baseline is None else record.baseline
     beside = score_path(path)
     if not beside.exists():
         return Row(record, baseline=baseline)

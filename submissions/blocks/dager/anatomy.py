@@ -123,7 +123,7 @@ class Anatomy:
         self._names = {id(module): name for name, module in model.named_modules()}
         self.layers = int(model.config.num_hidden_layers)
         self.width = int(model.config.hidden_size)
-        self.first = self._site(0, self.shape.attend)
+        self.first = self.attention(0)
 
     def behind(self, reads_all: bool) -> list[Site]:
         """Sites whose inputs depend on whole sentences: heads, feed-forward, second attention.
@@ -136,8 +136,12 @@ class Anatomy:
         if whole > 0:
             sites += [self._site(0, (self.shape.merge,)), self._site(0, self.shape.expand)]
         if whole > 1:
-            sites.append(self._site(1, self.shape.attend))
+            sites.append(self.attention(1))
         return sites
+
+    def attention(self, layer: int) -> Site:
+        """The projections that read a layer's input."""
+        return self._site(layer, self.shape.attend)
 
     def _site(self, layer: int, parts: Sequence[str]) -> Site:
         prefix = self.shape.layer.format(layer)

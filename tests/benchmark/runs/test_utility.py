@@ -260,13 +260,13 @@ def test_the_plan_prices_alike_tasks_once(catalogs: Catalogues, tmp_path: Path) 
     tasks = all_tasks()
     assert trained_as(tasks["mini/cola-b4"]).name == "mini/cola"
     assert trained_as(tasks["mini/cola-float64"]).name == "mini/cola-float64"
-    with pytest.raises(UserError, match="does not declare how it trains"):
-        plan_utility(Selection("mini", "agnews-fl", None, "none"), catalogs[1], tmp_path)
+    assert trained_as(tasks["mini/agnews-fl-b1-last"]).name == "mini/agnews-fl"
 
 
 def test_every_other_task_of_mini_has_a_price() -> None:
     for task in get_suite("mini").tasks:
         assert (task.training is None) == (task.family == "federated")
+        assert (task.federation is None) == (task.family != "federated")
         assert task.utility
 
 
