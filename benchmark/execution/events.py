@@ -189,6 +189,20 @@ class Done(Strict):
     device_peak_mb: Megabytes | None
 
 
+Notice = Literal["exception", "device", "network", "process", "read", "write"]
+
+
+class Noticed(Strict):
+    """Something that a submission did under observation."""
+
+    event: Literal["noticed"] = "noticed"
+    notice: Notice
+    file: Annotated[str, Field(max_length=4096)] = ""
+    line: Annotated[int, Field(ge=0, le=10**7)] = 0
+    """Where in the submission's own code; 0 where no line of it took part."""
+    what: Reason
+
+
 Event = (
     Described
     | NotLoaded
@@ -204,6 +218,7 @@ Event = (
     | Progress
     | Recovered
     | Done
+    | Noticed
 )
 LINE: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="event")])
 

@@ -223,6 +223,26 @@ class RecoverJob(Strict):
     snapshots: tuple[SnapshotFacts, ...]
 
 
+class CheckJob(Strict):
+    """Make updates or recover text under observation: how a submission behaves, and where."""
+
+    kind: Literal["check"] = "check"
+    work: Annotated[UpdateJob | RecoverJob, Field(discriminator="kind")]
+    sources: tuple[str, ...]
+    """Files or folders of the submission, to tell its lines from those of libraries."""
+    jointly: bool = True
+    """Whether an attack may recover several snapshots in one call."""
+    stir: int = 0
+    """Other than 0: Python's and NumPy's own generators begin in a state of their own."""
+    other_device: bool = False
+    """Whether the tensors lie on a stand-in for a GPU."""
+
+    @property
+    def sees_private(self) -> bool:
+        """Like the job that it observes."""
+        return self.work.sees_private
+
+
 Work = (
     DescribeJob
     | UpdateJob
@@ -232,6 +252,7 @@ Work = (
     | PersonalizeJob
     | ClientTestJob
     | RecoverJob
+    | CheckJob
 )
 
 

@@ -21,7 +21,13 @@ from pathlib import Path
 
 from benchmark.errors import UserError, unknown_name
 from benchmark.execution import landlock
-from benchmark.paths import ROOT, cache_directory, data_directory, submission_directories
+from benchmark.paths import (
+    ROOT,
+    cache_directory,
+    data_directory,
+    submission_directories,
+    submission_files,
+)
 
 SANDBOXES = BUBBLEWRAP, LANDLOCK, AUDIT_HOOK = "bubblewrap", "landlock", "audit-hook"
 SYSTEM = (
@@ -118,7 +124,8 @@ def _roots() -> list[Path]:
 def _submission_parts() -> list[Path]:
     """The code in each folder of submissions, and nothing else that may lie there."""
     parts = ("__init__.py", "attacks", "defenses", "blocks")
-    return [base / part for base in submission_directories() for part in parts]
+    found = [base / part for base in submission_directories() for part in parts]
+    return found + submission_files()
 
 
 def readable_paths(hidden: Sequence[Path]) -> list[Path]:

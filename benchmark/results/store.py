@@ -11,7 +11,9 @@ from benchmark.results.schema import Record
 RECORD_SUFFIX = ".json"
 SCORE_SUFFIX = ".score.json"
 UTILITY_SUFFIX = ".utility.json"
+VERIFIED_SUFFIX = ".verified.json"
 WORST_CASE_SUFFIX = ".worst-case.json"
+DERIVED = (SCORE_SUFFIX, UTILITY_SUFFIX, VERIFIED_SUFFIX, WORST_CASE_SUFFIX)
 FORMER_FILES = ("worst.leak.json", "worst-case.json")
 """Derived files of earlier versions, which are no records either."""
 
@@ -47,7 +49,7 @@ def score_path(path: Path) -> Path:
 def record_files(results: Path) -> Iterator[Path]:
     """All record files below a results directory, in a stable order."""
     for path in sorted(results.rglob(f"*{RECORD_SUFFIX}")):
-        derived = path.name.endswith((SCORE_SUFFIX, UTILITY_SUFFIX, WORST_CASE_SUFFIX))
+        derived = path.name.endswith(DERIVED)
         other = derived or path.name in FORMER_FILES or path.name.startswith(".")
         if not other:
             yield path
