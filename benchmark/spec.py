@@ -1,8 +1,8 @@
 """The whole contract between submissions and the harness.
 
-A task (`suites.py`) fixes a model, a corpus and what an attacker may know. A *defense* turns a
-private batch into the update that leaves the client. An *attack* sees an :class:`Observation` of it
-and answers with a :class:`Recovery`. :class:`Truth`, the private text, never enters its process.
+A task (`suites.py`) fixes model, corpus and what an attacker may know. A *defense* turns a private
+batch into the update that is sent. An *attack* answers an :class:`Observation` of it with a
+:class:`Recovery`. :class:`Truth`, the private text, never enters its process.
 """
 
 from __future__ import annotations
@@ -62,10 +62,9 @@ class Batch:
 
 
 class Objective(ABC):
-    """What the clients train for: how a batch becomes a loss.
+    """What the clients train for: how a batch becomes a loss, the mean of its samples' losses.
 
-    That is the mean of its samples' losses, each the mean over the sample's predicted tokens, so
-    per-sample clipping and plain training speak of the same loss.
+    A sample's is the mean over its predicted tokens, so clipping each speaks of the same loss.
     """
 
     name: ClassVar[str]
@@ -155,10 +154,11 @@ class Public:
     """Samples to a batch, or the target tokens that fill one where the task fixes those instead."""
     max_tokens: int
     grants: frozenset[Knowledge]
+    """What this attack is handed: of what it declares (`Attack.needs`, `uses`), what is granted."""
     text: tuple[str, ...]
-    """Public hold-out sentences; empty unless `Knowledge.PUBLIC_TEXT` is granted."""
+    """Public hold-out sentences; empty unless `Knowledge.PUBLIC_TEXT` is handed over."""
     prior: Prior | None
-    """None unless `Knowledge.PRIOR` is granted."""
+    """None unless `Knowledge.PRIOR` is handed over."""
     device: torch.device
     seed: int
     sources: tuple[str, ...] = ()
@@ -178,18 +178,16 @@ class Observation:
 
     public: Public
     update: Update
-    """`noise_scale` is None unless `Knowledge.NOISE_SCALE` is granted."""
+    """`noise_scale` is None unless `Knowledge.NOISE_SCALE` is handed over."""
     batch_size: int
     seed: int
     """Source of all randomness of this recovery."""
     labels: tuple[int, ...] | None = None
-    """Class of each sample, where `Knowledge.LABELS` is granted."""
     lengths: tuple[int, ...] | None = None
-    """Tokens of each sample with special tokens, where `Knowledge.LENGTHS` is granted."""
+    """Class of each sample, and its tokens with special tokens; None unless handed over."""
     frequencies: Mapping[int, int] | None = None
-    """How often each token id occurs in the batch, where `Knowledge.FREQUENCIES` is granted."""
     type_count: int | None = None
-    """Distinct tokens of the batch, where `Knowledge.TYPE_COUNT` is granted."""
+    """How often each token id occurs in the batch, and how many do; None unless handed over."""
     report: Callable[[int, int, float], None] = lambda step, steps, loss: None
     """Tells the harness how far a recovery is: step, steps in all, current loss."""
     seconds_left: Callable[[], float] = lambda: float("inf")
@@ -211,8 +209,7 @@ class Recovery:
     note: str = ""
     """One sentence for the record, for instance that a budget ended the search."""
     stopped_by_clock: bool = False
-    """Whether the attack handed over early because `seconds_left` ran short, so that a faster or
-    quieter machine might have found more. Budgets of counted work do not count as that."""
+    """`seconds_left` ran short, a faster machine might find more; counted work is not that."""
 
 
 # --------------------------------------------------------------------------- the defender's side
@@ -324,7 +321,10 @@ class Parameter:
     high: float | None = None
     choices: tuple[Scalar, ...] = ()
     needs: frozenset[Knowledge] = frozenset()
-    """Knowledge that any value but the default takes."""
+    uses: frozenset[Knowledge] = frozenset()
+    """Knowledge that any value but `without` takes, beside `Attack.needs` and `Attack.uses`."""
+    without: Scalar | None = None
+    """The value that takes none; None: the default."""
     grid: tuple[Scalar, ...] = ()
     """Values that papers try."""
 
@@ -356,6 +356,8 @@ class Attack(Submission):
     """Roles whose gradient must have been shared; empty: takes whatever there is."""
     needs: ClassVar[frozenset[Knowledge]] = frozenset()
     """Knowledge without which the attack cannot run."""
+    uses: ClassVar[frozenset[Knowledge]] = frozenset()
+    """Knowledge that it uses where granted; what it neither needs nor uses, it is not handed."""
     objectives: ClassVar[frozenset[str]] = frozenset({"causal-lm", "classification", "translation"})
     """Objectives the attack is defined for."""
     baseline: ClassVar[bool] = False

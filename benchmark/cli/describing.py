@@ -10,7 +10,7 @@ from benchmark.cli import text
 from benchmark.cli.listing import KINDS, Find, Item, collect
 from benchmark.errors import UserError
 
-LABELS = {"grants": "the attacker is given", "reference": "file"}
+LABELS = {"grants": "an attack may be told", "reference": "file"}
 HIDDEN = ("name", "summary", "kind", "parts")
 
 MOST_TASKS = 6
@@ -154,6 +154,14 @@ def _bounds(rule: Item) -> str:
     return f", at least {_words(low)}" if low is not None else ""
 
 
+def _told(told: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """What an attack is handed where it is granted; a variant is named where that differs."""
+    usual = next(iter(told.values()))
+    for name, facts in told.items():
+        if name == next(iter(told)) or facts != usual:
+            yield from text.wrapped(f"{name}: {_words(facts) or 'nothing'}", "  ", "      ")
+
+
 def _variants(variants: Mapping[str, Item]) -> Iterator[str]:
     for name, settings in variants.items():
         yield f"  {name}"
@@ -189,7 +197,7 @@ def _scores(scores: Sequence[tuple[str, str, float, float]]) -> Iterator[str]:
 Block = Callable[..., Iterator[str]]
 SUBMISSION: Mapping[str, Block] = {"parameters": _parameters, "variants": _variants}
 BLOCKS: Mapping[str, Mapping[str, Block]] = {
-    "attack": SUBMISSION,
+    "attack": {"told": _told, **SUBMISSION},
     "defense": SUBMISSION,
     "suite": {"tasks": _tasks, "plan": _plan, "utility": _trainings},
     "model": {"scores": _scores},

@@ -64,6 +64,9 @@ def short_columns(kind: str, item: Item) -> tuple[str, ...]:
         return item["direction"], item["meaning"]
     if kind == "model":
         return f"{item['parameters'] / 1e6:.1f}M", item["checkpoint"] or item["architecture"]
+    if kind == "attack":
+        told = ", ".join(item["told"][item["name"]]) or "nothing"
+        return f"told: {told}", item["summary"]
     variants = len(item["variants"])
     return f"{variants} variant{'' if variants == 1 else 's'}" if variants else "", item["summary"]
 
@@ -79,10 +82,12 @@ def site_content(attacks: Catalog, defenses: Catalog) -> SiteContent:
 
 def _submission(entry: Entry) -> Item:
     parameters = {
-        name: asdict(parameter) | {"needs": sorted(parameter.needs)}
+        name: asdict(parameter) | {"needs": sorted(parameter.needs), "uses": sorted(parameter.uses)}
         for name, parameter in entry.parameters.items()
     }
-    return vars(entry) | {"parameters": parameters}
+    named = {entry.name: {}, **entry.variants} if entry.kind == "attack" else {}
+    told = {name: sorted(entry.told(settings)) for name, settings in named.items()}
+    return vars(entry) | {"parameters": parameters, "told": told}
 
 
 def found_or_broken(find: Find) -> tuple[Catalog, Catalog]:

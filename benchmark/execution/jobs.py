@@ -118,6 +118,7 @@ class TaskFacts(Strict):
     batch_tokens: int | None
     max_tokens: int
     grants: frozenset[Knowledge]
+    """What the attack is handed of the knowledge that the task grants."""
     prior: Literal["self", "file"] | None
     """The observed model itself, or the model in the folder `prior`."""
     prior_shares_ids: bool
@@ -125,7 +126,7 @@ class TaskFacts(Strict):
 
 
 class SnapshotFacts(Strict):
-    """What an attack is told about one snapshot; None where the task does not grant it."""
+    """What an attack is told about one snapshot; None where it is not told."""
 
     index: int
     file: str

@@ -42,6 +42,7 @@ class Entry:
     variants: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)
     observes: Sequence[str] = ()
     needs: Sequence[str] = ()
+    uses: Sequence[str] = ()
     objectives: Sequence[str] = ()
     baseline: bool = False
     overrides: Sequence[str] = ()
@@ -51,6 +52,28 @@ class Entry:
     def without_defaults(self, settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
         """The settings that differ from the defaults."""
         return {k: v for k, v in settings.items() if v != self.parameters[k].default}
+
+    def needed(self, settings: Mapping[str, Scalar]) -> frozenset[str]:
+        """Knowledge without which an attack cannot run at these settings."""
+        return self._knowledge(settings, self.needs, lambda parameter: parameter.needs)
+
+    def told(self, settings: Mapping[str, Scalar]) -> frozenset[str]:
+        """Knowledge that an attack is handed at these settings where a task grants it."""
+        used = self._knowledge(settings, self.uses, lambda parameter: parameter.uses)
+        return self.needed(settings) | used
+
+    def _knowledge(
+        self,
+        settings: Mapping[str, Scalar],
+        always: Iterable[str],
+        of_parameter: Callable[[Parameter], Iterable[str]],
+    ) -> frozenset[str]:
+        taken = set(always)
+        for name, parameter in self.parameters.items():
+            free = parameter.default if parameter.without is None else parameter.without
+            if settings.get(name, parameter.default) != free:
+                taken |= set(of_parameter(parameter))
+        return frozenset(taken)
 
     def check_parameters(self, given: Mapping[str, str]) -> dict[str, Scalar]:
         """Typed values for `key=value` strings; refuses unknown names and values out of range."""

@@ -95,6 +95,8 @@ class Record(Measured):
     attack: str
     attack_parameters: Parameters = {}
     attack_variant: str = ""
+    told: list[str] | None = None
+    """Knowledge that the attack was handed; None in records from before that was written down."""
     snapshots: list[SnapshotResult] = []
     prepare_seconds: Seconds | None = None
 

@@ -153,6 +153,7 @@ class Run:
             attack=cell.attack.entry.name,
             attack_parameters=dict(cell.attack.parameters),
             attack_variant=cell.attack.variant,
+            told=sorted(cell.told),
             status=status,
             reason=reason,
             snapshots=list(results),

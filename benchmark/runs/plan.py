@@ -29,7 +29,7 @@ from benchmark.results.schema import (
 from benchmark.results.store import cell_path
 from benchmark.snapshots.dependencies import attacks_digest
 from benchmark.snapshots.salt import salt_digest
-from benchmark.spec import Scalar
+from benchmark.spec import Knowledge, Scalar
 from benchmark.suites import NO_DEFENSE, LoadedTask, Pairing, Suite, Task
 
 Old = TypeVar("Old", bound=Measured)
@@ -81,6 +81,11 @@ class Cell(PlannedRun):
     """One task under one defense, attacked by one attack, with one seed."""
 
     attack: ConfiguredSubmission
+
+    @property
+    def told(self) -> frozenset[Knowledge]:
+        """Knowledge that the attack is handed."""
+        return handed_over(self.attack, self.task)
 
     @property
     def label(self) -> str:
@@ -161,12 +166,19 @@ def _cell(
     )
 
 
+def handed_over(attack: ConfiguredSubmission, task: Task) -> frozenset[Knowledge]:
+    """Of the knowledge that an attack declares at its settings, what a task grants."""
+    declared = attack.entry.told(attack.parameters)
+    return frozenset(fact for fact in task.grants if fact in declared)
+
+
 def _fingerprint(
     side: LoadedTask, attack: ConfiguredSubmission, defense: ConfiguredSubmission, seed: int
 ) -> str:
     parts = [SCHEMA_VERSION, attacks_digest(), side.digest, salt_digest(side), seed]
     for selected, digest in ((attack, attack.entry.digest), (defense, defense.digest(side.task))):
         parts += [selected.entry.name, digest, sorted(selected.parameters.items())]
+    parts += sorted(handed_over(attack, side.task))
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

@@ -2,8 +2,9 @@
 
 The attacker is the server, or whoever listens to what a client sends. It follows the protocol and
 knows what everyone in the federation knows: the model, its tokenizer, how clients train and how
-large their batches are. It sees the update that left a client. Beyond that it is told only what the
-task grants (`Knowledge`), fact by fact, and nothing of the text behind the update.
+large their batches are. It sees the update that left a client. Beyond that it is told, fact by
+fact, what it declares to use and the task grants (`Cell.told`), and nothing of the text behind the
+update.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Told:
 
 def tell(cell: Cell, snapshots: SnapshotSet, manifests: Sequence[Manifest]) -> Told:
     """Everything that the attack of a cell is told about the task and about each snapshot."""
-    known = handed_over(cell)
+    known = cell.told
     work = RecoverJob(
         attack=cell.attack.calls()[0],
         task=_about_task(cell, snapshots.side, known),
@@ -45,11 +46,6 @@ def tell(cell: Cell, snapshots: SnapshotSet, manifests: Sequence[Manifest]) -> T
         ),
     )
     return Told(work, _files(snapshots, known))
-
-
-def handed_over(cell: Cell) -> frozenset[Knowledge]:
-    """The knowledge that the attack is given: all that the task grants."""
-    return cell.task.grants
 
 
 def _about_task(cell: Cell, side: LoadedTask, known: frozenset[Knowledge]) -> TaskFacts:
@@ -75,7 +71,7 @@ def _about_task(cell: Cell, side: LoadedTask, known: frozenset[Knowledge]) -> Ta
 def _about_snapshot(
     cell: Cell, manifest: Manifest, truth: StoredTruth, known: frozenset[Knowledge]
 ) -> SnapshotFacts:
-    """What is known of one update. Of the truth, a fact goes in only where it was granted."""
+    """What is known of one update. Of the truth, only facts that the attack is told go in."""
     batch = truth.truth()
     return SnapshotFacts(
         index=manifest.index,
@@ -95,7 +91,7 @@ def _about_snapshot(
 
 
 def _files(snapshots: SnapshotSet, known: frozenset[Knowledge]) -> dict[str, Path]:
-    """The public weights, the updates, and the text and prior where they were granted."""
+    """The public weights, the updates, and the text and prior where the attack is told them."""
     side = snapshots.side
     files = {"model": side.model_directory}
     files |= {_snapshot_file(index): snapshots.path(index) for index in snapshots.indices}

@@ -8,7 +8,7 @@ too, and says so.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from benchmark.plugins.catalog import Entry
 from benchmark.plugins.registry import Broken, Kind, trained_as
@@ -75,6 +75,8 @@ class SubmissionRow:
     """Settings that the submission gives a name of their own."""
     observes: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    told: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What an attack and each of its variants is handed where a task grants it, by name."""
     baseline: bool = False
     """An attack that guesses without reading the update."""
     digest: str = ""
@@ -167,6 +169,10 @@ def submission_row(entry: Entry) -> SubmissionRow:
         variants=tuple(sorted(entry.variants.items())),
         observes=tuple(sorted(entry.observes)),
         needs=tuple(sorted(entry.needs)),
+        told={
+            name: tuple(sorted(entry.told(settings)))
+            for name, settings in ({entry.name: {}} | dict(entry.variants)).items()
+        },
         baseline=entry.baseline,
         digest=entry.digest,
     )

@@ -13,7 +13,7 @@ WORDS: dict[str, str] = {
     Knowledge.NOISE_SCALE: "the scale of a defense's noise",
     Knowledge.PUBLIC_TEXT: "public text",
     Knowledge.PRIOR: "a public language model",
-    Knowledge.TYPE_COUNT: "the number of distinct tokens, for those that ask for it",
+    Knowledge.TYPE_COUNT: "the number of distinct tokens",
     Role.WORD_EMBEDDING: "the word embeddings",
     Role.POSITION_EMBEDDING: "the position embeddings",
     Role.OUTPUT: "the output layer",

@@ -93,6 +93,15 @@ class Leaderboard:
         return tuple(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
     @cached_property
+    def told(self) -> dict[str, tuple[str, ...]]:
+        """What each attack was handed in any of its results, as far as these tell."""
+        found: dict[str, set[str]] = {}
+        for row in self.rows:
+            if row.record.told is not None:
+                found.setdefault(row.attack, set()).update(row.record.told)
+        return {attack: tuple(sorted(facts)) for attack, facts in found.items()}
+
+    @cached_property
     def tasks(self) -> tuple[TaskRow, ...]:
         """Tasks by family and size; those that only records name come last."""
         known = {task.name for task in self.catalog.tasks}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from benchmark.spec import Attack, Observation, Parameter, Recovery, Unsupported
+from benchmark.spec import Attack, Knowledge, Observation, Parameter, Recovery, Unsupported
 from submissions.blocks.clock import Clock
 from submissions.blocks.dager.anatomy import NoAttention
 from submissions.blocks.dager.effort import Effort
@@ -35,7 +35,15 @@ class Dager(Attack):
     summary = "DAGER: exact recovery of sentences from the spans of the attention's gradients."
     paper = "Petrov et al., DAGER: Exact Gradient Inversion for Large Language Models, 2024"
     objectives = frozenset({"causal-lm", "classification"})
+    uses = frozenset({Knowledge.NOISE_SCALE})
     parameters = {
+        "lengths": Parameter(
+            "found",
+            "Lengths of an encoder's sentences: found, as in the paper, where the token after the "
+            "last word fits, or told by the task.",
+            choices=("found", "told"),
+            needs=frozenset({Knowledge.LENGTHS}),
+        ),
         "limit": Parameter(
             6.0, "Distance from a span that passes, as a multiple of what noise explains.", 1.0, 1e6
         ),
@@ -48,6 +56,7 @@ class Dager(Attack):
         "beam": Parameter(256, "Prefixes of a decoder that are kept at each step.", 1, 1 << 20),
         "restarts": Parameter(32, "Sentences that an encoder's search improves at once.", 1, 4096),
     }
+    variants = {"dager_lengths": {"lengths": "told"}}
 
     def recover(self, observation: Observation) -> Recovery:
         """Spans, then tokens, then sentences; a model without attention is not read at all."""

@@ -12,6 +12,10 @@ LAMP = "Balunović et al., LAMP: Extracting Text from Gradients with Language Mo
 FLAT_CHAT = "FLAT-CHAT, a word recovery attack on federated language model training"
 FEDE_VOCAB = "Zhang et al., FedeVocab: private vocabularies in federated text classification, 2022"
 
+ORACLES = {
+    Knowledge.FREQUENCIES: "how often each word occurs",
+    Knowledge.TYPE_COUNT: "how many different words occur",
+}
 PUBLIC = frozenset({Knowledge.PUBLIC_TEXT, Knowledge.PRIOR, Knowledge.NOISE_SCALE})
 GIVEN_LABELS = PUBLIC | {Knowledge.LABELS, Knowledge.LENGTHS}
 
@@ -83,13 +87,13 @@ def language_model(name: str, corpus: str, words: str, model: str = "gpt2-finetu
     )
 
 
-def told_frequencies(corpus: str, words: str) -> Task:
-    """FILM's oracle: the attacker is told how often each word occurs in the batch."""
-    task = language_model(f"{corpus}-frequencies", corpus, words)
+def oracle(task: Task, fact: Knowledge) -> Task:
+    """The same task for attacks that are told a fact of the batch which no update shows."""
     return replace(
         task,
-        grants=task.grants | {Knowledge.FREQUENCIES},
-        summary=f"{task.summary.rstrip('.')}; the attacker is told how often each word occurs.",
+        name=f"{task.name}-oracle",
+        grants=task.grants | {fact},
+        summary=f"{task.summary.rstrip('.')}; an attack may be told {ORACLES[fact]}.",
     )
 
 
@@ -128,7 +132,7 @@ def translator(name: str, tokens: int, model: str, checkpoint: str) -> Task:
         model=f"builtin:{model}",
         objective="translation",
         batch_tokens=tokens,
-        grants=PUBLIC | {Knowledge.TYPE_COUNT},
+        grants=PUBLIC,
         prior="builtin:gpt2-pretrained",
         checkpoint=checkpoint,
         min_tokens=3,
@@ -176,7 +180,6 @@ def unseen(task: Task, sentences: int, tokens: int) -> Task:
         max_tokens=tokens,
         fit="join",
         public_corpus="builtin:wikitext",
-        grants=task.grants | {Knowledge.TYPE_COUNT},
         warmup_steps=3,
         learning_rate=5e-4,
         momentum=0.9,
@@ -192,6 +195,13 @@ UNSEEN = tuple(
     for name, words in (("imdb", "film reviews"), ("agnews-lm", "news"))
 )
 
+UNSEEN_SHAPES = tuple(unseen(task, *shape) for task in UNSEEN for shape in SHAPES)
+COUNTED = (
+    *batched(language_model("wikitext", "wikitext", "encyclopedia sentences"), 16),
+    *batched(language_model("enron", "enron", "business email"), 16),
+)
+"""FILM compares with an attacker who knows how often each word occurs."""
+
 SCRATCH = "random weights after a few steps of training"
 TRAINED = "trained on public pairs"
 
@@ -200,11 +210,11 @@ SIZES = (2, 4, 8, 16, 32, 64, 128)
 LANGUAGE_MODELING = (
     *batched(language_model("wikitext", "wikitext", "encyclopedia sentences"), *SIZES),
     *batched(language_model("enron", "enron", "business email"), *SIZES),
-    *batched(told_frequencies("wikitext", "encyclopedia sentences"), 16),
-    *batched(told_frequencies("enron", "business email"), 16),
+    *(oracle(task, Knowledge.FREQUENCIES) for task in COUNTED),
     *batched(language_model("imdb", "imdb", "film reviews that it has not seen before"), 16),
     *batched(language_model("agnews-lm", "agnews-lm", "news that it has not seen before"), 16),
-    *(unseen(task, *shape) for task in UNSEEN for shape in SHAPES),
+    *UNSEEN_SHAPES,
+    *(oracle(task, Knowledge.TYPE_COUNT) for task in UNSEEN_SHAPES),
     language_model("wikitext-halfway", "wikitext", "encyclopedia sentences", "gpt2-halfway"),
     language_model("wikitext-pretrained", "wikitext", "encyclopedia sentences", "gpt2-pretrained"),
     language_model("wikitext-scratch", "wikitext", "encyclopedia sentences", "gpt2-scratch"),
@@ -247,7 +257,7 @@ CLASSIFICATION = (
     *batched(classifier("sst2", "the mood of short phrases", "accuracy"), 2, 4, 8),
     *batched(classifier("rotten-tomatoes", "film reviews", "accuracy"), 2, 4, 8),
 )
-TRANSLATION = (
+TRANSLATORS = (
     translator("iwslt", 100, "marian-scratch", SCRATCH),
     translator("iwslt-t500", 500, "marian-scratch", SCRATCH),
     translator("iwslt-t1000", 1000, "marian-scratch", SCRATCH),
@@ -259,6 +269,7 @@ TRANSLATION = (
     translator("iwslt-finetuned-t1500", 1500, "marian-finetuned", TRAINED),
     translator("iwslt-finetuned-t2000", 2000, "marian-finetuned", TRAINED),
 )
+TRANSLATION = (*TRANSLATORS, *(oracle(task, Knowledge.TYPE_COUNT) for task in TRANSLATORS))
 FEDERATED = (
     federated("agnews-fl", 4, "bilstm", 4, "news by topic"),
     federated("20news-fl", 20, "bilstm", 4, "newsgroup posts by topic"),
@@ -289,7 +300,7 @@ EXACT = (
 TASKS = (*LANGUAGE_MODELING, *CLASSIFICATION, *TRANSLATION, *FEDERATED)
 LEFT_OUT = (
     *("-b2", "-b8", "-b16", "-b32", "-b64", "-b128", "-t1000", "-t1500", "-16x50", "-64x50"),
-    *("-halfway", "-float64"),
+    *("-halfway", "-float64", "-oracle"),
 )
 DEFAULT_TASKS = tuple(task.name for task in TASKS if not task.name.endswith(LEFT_OUT))
 """Tasks of the default plan: of each row of sizes the ends, of each row of checkpoints two."""
@@ -303,9 +314,10 @@ PLAN = (
     *pairings(("cola",), MATCHING),
     *pairings(("wikitext", "enron"), ("film",)),
     *pairings((*SINGLE, *FEW), ("film_beam_only",)),
-    *pairings(("*-frequencies",), ("film_oracle_frequency",)),
+    *pairings(("wikitext-oracle", "enron-oracle"), ("prior_only", "film_oracle_frequency")),
     *pairings(tuple(n for n in DEFAULT_TASKS if "iwslt" in n), ("flat_chat",)),
-    *pairings(("iwslt",), ("flat_chat_abs", "flat_chat_oracle")),
+    *pairings(("iwslt",), ("flat_chat_abs",)),
+    *pairings(("iwslt-oracle",), ("prior_only", "flat_chat_oracle")),
     *pairings(("iwslt",), ("rlg",)),
     *pairings(("*-8x25", "*-32x100"), ("flat_chat",)),
     *pairings(EXACT, ("dager",)),

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from benchmark.spec import Knowledge
 from benchmark.suites import Pairing, Suite, Task, Training
-from tasks.suites.mini import FILM, LAMP, batched, unseen
+from tasks.suites.mini import FILM, LAMP, batched, oracle, unseen
 
 PUBLIC = frozenset({Knowledge.PUBLIC_TEXT, Knowledge.PRIOR, Knowledge.NOISE_SCALE})
 GIVEN_LABELS = PUBLIC | {Knowledge.LABELS, Knowledge.LENGTHS}
@@ -104,6 +104,11 @@ def unseen_domain(name: str, corpus: str, words: str, sentences: int, tokens: in
 SHAPES = ((8, 25), (32, 100))
 """Two of FLAT-CHAT's batch shapes, texts times tokens."""
 
+UNSEEN = (
+    *(unseen_domain("imdb", "imdb", "film reviews", *shape) for shape in SHAPES),
+    *(unseen_domain("agnews-lm", "agnews", "news", *shape) for shape in SHAPES),
+)
+
 SUITE = Suite(
     name="open",
     summary="Real corpora and published weights that install as packages: CPU hours, not a GPU.",
@@ -113,8 +118,8 @@ SUITE = Suite(
         *batched(classifier("rotten-tomatoes", "film reviews", "accuracy"), 2, 4, 8),
         *batched(language_model("wikitext", "encyclopedia sentences"), 4, 16),
         *batched(language_model("enron", "business email"), 4, 16),
-        *(unseen_domain("imdb", "imdb", "film reviews", *shape) for shape in SHAPES),
-        *(unseen_domain("agnews-lm", "agnews", "news", *shape) for shape in SHAPES),
+        *UNSEEN,
+        *(oracle(task, Knowledge.TYPE_COUNT) for task in UNSEEN),
     ),
     plan=(Pairing("*", "random"), Pairing("*", "prior_only"), Pairing("*", "bag_of_words")),
 )

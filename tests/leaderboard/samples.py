@@ -129,6 +129,7 @@ def make_record(
     reason: str = "",
     snapshots: list[SnapshotResult] | None = None,
     version: int = 1,
+    told: list[str] | None = None,
 ) -> Record:
     """A record with sound defaults."""
     made = make_snapshots() if snapshots is None and status is Status.OK else snapshots or []
@@ -144,6 +145,7 @@ def make_record(
         status=status,
         reason=reason,
         snapshots=made,
+        told=told,
         prepare_seconds=0.2 if made else None,
         peak_mb=812.4 if made else None,
         bytes_up=4_194_304.0 if made else None,

@@ -118,13 +118,18 @@ def test_untrusted_words_are_text(tmp_path: Path) -> None:
         HOSTILE,
         attack_parameters={HOSTILE: HOSTILE},
         snapshots=snapshots,
+        told=[HOSTILE],
     )
     store(
         tmp_path / "results", record, make_score({"rougeL": [0.5] * 8, HOSTILE: [1.0]}, [example])
     )
     catalog = Catalog(
         tasks=(TaskRow(f"mini/{HOSTILE}", HOSTILE, HOSTILE, grants=(HOSTILE,), papers=(HOSTILE,)),),
-        submissions=(SubmissionRow("attack", HOSTILE, HOSTILE, HOSTILE, needs=(HOSTILE,)),),
+        submissions=(
+            SubmissionRow(
+                "attack", HOSTILE, HOSTILE, HOSTILE, needs=(HOSTILE,), told={HOSTILE: (HOSTILE,)}
+            ),
+        ),
     )
     site = draw(tmp_path, catalog)
     for page in pages(site):
@@ -197,6 +202,32 @@ def test_leaders_and_floors_are_marked_and_explained(sample_site: Path) -> None:
     heads = re.findall(r">(prior_<wbr>only|random)</a>\s*<span class=\"tag\"", index)
     assert set(heads) == {"prior_<wbr>only", "random"}
     assert "guess without reading the gradient" in index
+
+
+def test_what_an_attack_was_told_stands_beside_its_name(tmp_path: Path) -> None:
+    """As its records say on boards, as it declares on its page; old records say nothing of it."""
+    told: dict[str, list[str] | None] = {
+        "knows": ["labels", "type-count"],
+        "blind": [],
+        "old": None,
+    }
+    for name, facts in told.items():
+        store(tmp_path / "results", make_record(attack=name, told=facts), make_score())
+    declared = {"knows": ("labels",), "knows_more": ("labels", "lengths")}
+    row = SubmissionRow(
+        "attack", "knows", "Knows.", variants=(("knows_more", {"more": True}),), told=declared
+    )
+    site = draw(tmp_path, Catalog(submissions=(row,)))
+    for page in ("index.html", "tasks/mini.cola-b1.html"):
+        text = (site / page).read_text("utf-8")
+        knows, blind = (
+            text.count(f">told: {x}</small>") for x in ("labels, type count", "nothing")
+        )
+        assert knows == blind > 0
+        assert text.count(">told: ") == knows + blind
+    page = (site / "submissions" / "attack-knows.html").read_text("utf-8")
+    assert "<dt>is told, where granted</dt><dd>the labels</dd>" in page
+    assert "told: the labels, the sentence lengths" in page
 
 
 def test_a_matrix_of_floors_comes_last(tmp_path: Path) -> None:

@@ -351,7 +351,7 @@ def test_the_oracle_needs_to_be_told(run_cells: RunCells) -> None:
     assert refused.status is Status.UNSUPPORTED
     assert "frequencies" in refused.reason
     quick = "film[frequencies=oracle,phrase_steps=0,token_steps=0]"
-    told = run_cells(quick, task="mini/enron-frequencies")[0]
+    told = run_cells(quick, task="mini/enron-oracle")[0]
     assert told.status is Status.OK, told.reason
     assert means(told)["rougeL"] >= 0.6
 

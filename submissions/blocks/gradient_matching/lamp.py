@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from benchmark.spec import Observation, Parameter
+from benchmark.spec import Knowledge, Observation, Parameter
 from submissions.blocks.gradient_matching.attack import MatchingAttack
 from submissions.blocks.gradient_matching.rearrange import Fluency, rearrange
 from submissions.blocks.gradient_matching.search import Search
-from submissions.blocks.gradient_matching.settings import QUICK_STEPS, Settings, descent_parameters
+from submissions.blocks.gradient_matching.settings import (
+    ADAPTED,
+    QUICK,
+    Settings,
+    descent_parameters,
+)
 from submissions.blocks.gradient_matching.start import start_from_best
 
 
@@ -17,7 +22,11 @@ def lamp_parameters(language_weight: float, length_weight: float) -> Mapping[str
     return {
         **descent_parameters(steps=2000, learning_rate=0.01, decay=0.89),
         "language_weight": Parameter(
-            language_weight, "α_lm, on the prior's negative log-likelihood; 0: no prior.", low=0
+            language_weight,
+            "α_lm, on the prior's negative log-likelihood; 0: no prior.",
+            low=0,
+            uses=frozenset({Knowledge.PRIOR}),
+            without=0.0,
         ),
         "length_weight": Parameter(
             length_weight, "α_reg, on the embedding length regularizer; 0: none.", low=0
@@ -48,7 +57,7 @@ def lamp_variants(name: str, quick_language_weight: float) -> Mapping[str, Setti
     than the leaderboard's.
     """
     quick: Settings = {
-        "steps": QUICK_STEPS,
+        **QUICK,
         "learning_rate": 0.05,
         "initial_candidates": 30,
         "initial_permutations": 30,
@@ -64,6 +73,7 @@ def lamp_variants(name: str, quick_language_weight: float) -> Mapping[str, Setti
         "no_discrete": {"discrete": "none"},
     }
     return {
+        f"{name}_adapted": ADAPTED,
         f"{name}_quick": quick,
         **{f"{name}_{word}": change for word, change in ablations.items()},
         **{f"{name}_quick_{word}": {**quick, **change} for word, change in ablations.items()},
@@ -80,8 +90,9 @@ class Lamp(MatchingAttack):
     def search(self, search: Search) -> None:
         """Algorithm 1, with the two-step initialization of section 5.
 
-        The answer is the point of smallest L_rec since the last discrete phase: line 20 without
-        the wobble of the last step. Earlier points lack the order that the phase has found.
+        With `answer=best`, the answer is the point of smallest L_rec since the last discrete phase:
+        line 20 without the wobble of the last step. Earlier points lack the order that the phase
+        has found.
         """
         prior = search.problems[0].observation.public.prior
         fluency = Fluency(prior, self.number("language_weight"))
