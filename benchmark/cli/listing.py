@@ -7,11 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from benchmark.errors import UserError
-from benchmark.execution.engines.local import LocalEngine
-from benchmark.execution.events import Described
-from benchmark.execution.jobs import DESCRIBE_SECONDS, DescribeJob, Job
-from benchmark.plugins.catalog import Catalog, Entry, find_submissions
-from benchmark.plugins.description import Description
+from benchmark.execution.describing import submissions as submissions
+from benchmark.plugins.catalog import Catalog, Entry
 from benchmark.plugins.registry import (
     Broken,
     Kind,
@@ -24,21 +21,6 @@ from benchmark.suites import Pairing
 
 Find = Callable[[Kind], Catalog]
 Item = Mapping[str, Any]
-
-
-def submissions(kind: Kind, engine: LocalEngine) -> Catalog:
-    """Submissions of one kind, described by a sandboxed worker."""
-
-    def describe(role: Kind, reference: str) -> Description | str:
-        work = DescribeJob(submission=reference, role=role)
-        outcome = engine.one(Job(work, time_limit=DESCRIBE_SECONDS))
-        for event in outcome.events(Described):
-            return event.meta
-        if complaint := outcome.complaint():
-            return complaint.reason
-        return outcome.reason or "the file ended the process that read it"
-
-    return find_submissions(kind, describe)
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,8 @@ class Updated(Strict):
     epsilon: FiniteFloat | None
     bytes_up: Annotated[int, Field(ge=0, le=10**15)]
     roles: dict[str, str]
+    seconds: Seconds | None = None
+    """In which the client made it."""
 
 
 class Trained(Strict):

@@ -122,13 +122,15 @@ def make_updates(work: UpdateJob, assignment: Assignment, emit: Emit) -> None:
         with _weights_kept(model, bool(item.warmup)):
             earlier = [read(assignment.inbox / file) for file in item.warmup]
             take_steps(client, earlier, work.momentum, item.seed)
-            update = one_update(defense, client, read(assignment.inbox / item.file), item.seed)
+            batch = read(assignment.inbox / item.file)
+            with Stopwatch(device) as watch:
+                update = one_update(defense, client, batch, item.seed)
         tensors = {n: t.detach().cpu().contiguous() for n, t in update.tensors.items()}
         save_file(tensors, assignment.outbox / item.out)
-        emit(_updated(item, update, client))
+        emit(_updated(item, update, client, watch.seconds))
 
 
-def _updated(item: PrivateBatchFile, update: Update, client: Client) -> Updated:
+def _updated(item: PrivateBatchFile, update: Update, client: Client, seconds: float) -> Updated:
     return Updated(
         index=item.index,
         update_kind=update.kind,
@@ -138,6 +140,7 @@ def _updated(item: PrivateBatchFile, update: Update, client: Client) -> Updated:
         epsilon=update.epsilon,
         bytes_up=update.bytes_up,
         roles={str(role): name for role, name in client.roles.names.items()},
+        seconds=seconds,
     )
 
 

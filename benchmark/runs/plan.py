@@ -121,7 +121,7 @@ def plan_cells(
     ]  # every name is known to be right before anything is loaded
     cells: dict[Path, Cell] = {}
     for task, attack, defense in pairs:
-        cell = _cell(selection, load_task(task), attack, defense, results)
+        cell = make_cell(selection, load_task(task), attack, defense, results)
         cells.setdefault(cell.path, cell)
     return list(cells.values())
 
@@ -143,13 +143,14 @@ def _pairings(
     return usable
 
 
-def _cell(
+def make_cell(
     selection: Selection,
     side: LoadedTask,
     attack: ConfiguredSubmission,
     defense: ConfiguredSubmission,
     results: Path,
 ) -> Cell:
+    """The cell of one pairing; the selection's names are not looked at."""
     path = cell_path(results, side.task.name, defense.name, attack.name, selection.seed)
     fingerprint = _fingerprint(side, attack, defense, selection.seed)
     old = old_record(path, Record)

@@ -52,7 +52,7 @@ def plan_utility(selection: Selection, defenses: Catalog, results: Path) -> list
     trials: dict[Path, Trial] = {}
     for task, defense in pairs:
         for seed in range(selection.seed, selection.seed + SEEDS):
-            trial = _trial(selection, load_task(task), defense, seed, results)
+            trial = make_trial(selection, load_task(task), defense, seed, results)
             trials.setdefault(trial.path, trial)
     return list(trials.values())
 
@@ -82,9 +82,10 @@ def _trained(suite: Suite, line: str, asked: str | None) -> list[Task]:
     return trained
 
 
-def _trial(
+def make_trial(
     selection: Selection, side: LoadedTask, defense: ConfiguredSubmission, seed: int, results: Path
 ) -> Trial:
+    """One training of a task's model; the selection's names are not looked at."""
     path = utility_path(results, side.task.name, defense.name, seed)
     parts = [SCHEMA_VERSION, training_digest(), side.training_digest, salt_digest(side), seed]
     parts += [defense.entry.name, defense.entry.digest, sorted(defense.parameters.items())]

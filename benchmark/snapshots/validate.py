@@ -49,6 +49,7 @@ class CheckedUpdate:
     learning_rate: float
     noise_scale: float | None
     epsilon: float | None
+    seconds: float | None = None
 
     @property
     def bytes_up(self) -> int:
@@ -90,6 +91,7 @@ def validate_update(side: LoadedTask, said: Updated, path: Path) -> CheckedUpdat
         learning_rate=settings.learning_rate,
         noise_scale=None if noise is None else float(f"{noise:.{NOISE_DIGITS}g}"),
         epsilon=_bounded("epsilon", said.epsilon, LARGEST_EPSILON),
+        seconds=said.seconds,
     )
 
 
