@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from benchmark.cli import browse, pages, report, running, show, snapshots, table
+from benchmark.cli import audit, browse, pages, report, running, show, snapshots, table
 from benchmark.cli.options import Csv, Json
 from benchmark.errors import UserError
 
@@ -26,6 +26,7 @@ app.command()(pages.site)
 app.command()(show.show)
 app.command()(table.table)
 app.command()(report.report)
+app.command()(audit.audit)
 app.add_typer(snapshots.app, name="snapshots", no_args_is_help=True)
 
 

@@ -105,7 +105,9 @@ class AuditQuestion(TypedDict):
     """What a user asks to be measured of a model and a text of her own."""
 
     model: str
-    """A model reference, or the path of a model folder."""
+    """What the user calls it."""
+    source: Path
+    """Where it lies."""
     text: Path
     """JSON Lines, or one text a line."""
     objective: ObjectiveName
@@ -114,11 +116,20 @@ class AuditQuestion(TypedDict):
     learning_rate: float
     sentences: int
     """Texts that are attacked at most."""
+    attacks: Sequence[str] | None
+    """Strongest first; None: all of them."""
     defenses: Sequence[str] | None
     """Beside none; None: the usual ones."""
     utility: bool
+    other_sizes: bool
+    """Look at other batch sizes, too."""
     unknown_text: bool
     """The text only stands in for one that nobody has told: nothing of it may be granted."""
+
+
+def find_own_model(reference: str) -> Path:
+    """The folder of a model that a user names by its path or by a model reference."""
+    return cast(Path, importlib.import_module("tasks.own.model").find_model(reference))
 
 
 def own_suite(folder: Path, **question: Unpack[AuditQuestion]) -> Suite:

@@ -48,9 +48,8 @@ class OwnModel:
         return "trained" if self.classes else "fresh"
 
 
-def stage_model(reference: str, folder: Path) -> Path:
+def stage_model(source: Path, folder: Path) -> Path:
     """Link or copy a model's own files, and nothing else that lies beside them, into a folder."""
-    source = find_model(reference)
     folder.mkdir(parents=True)
     patterns = (*MODEL_FILES, *_FURTHER)
     for path in sorted({path for pattern in patterns for path in source.glob(pattern)}):

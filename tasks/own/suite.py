@@ -17,15 +17,27 @@ from tasks.own.model import OwnModel, examine, stage_model
 from tasks.own.rows import OwnRows, make_rows
 from tasks.own.texts import OwnText, read_texts
 
-QUICK = ("dager", "bag_of_words")
-"""What reads most in the least time, strongest first: tried everywhere before anything else."""
-BASELINES = ("random", "prior_only")
-"""Nothing can be judged without them, so they come early; they read no update, so once is enough."""
-THOROUGH = (
-    *("film", "lamp_cos_quick", "lamp_l2l1_quick", "rlg", "flat_chat", "tag_quick", "dlg_quick"),
-    "*",
+
+@dataclass(frozen=True)
+class Order:
+    """Attacks in the order in which they are tried."""
+
+    quick: tuple[str, ...]
+    """What reads most in the least time, strongest first: tried everywhere before anything else."""
+    baselines: tuple[str, ...] = ()
+    """Nothing can be judged without them, so they come early; they read no update, so once."""
+    thorough: tuple[str, ...] = ()
+    """What is tried then; `*` stands for all attacks that are not named here."""
+
+
+ORDER = Order(
+    quick=("dager", "bag_of_words"),
+    baselines=("random", "prior_only"),
+    thorough=(
+        *("film", "lamp_cos_quick", "lamp_l2l1_quick", "rlg", "flat_chat"),
+        *("tag_quick", "dlg_quick", "*"),
+    ),
 )
-"""What is tried then, strongest first; `*` stands for all attacks that are not named here."""
 DEFENSES = ("gaussian_noise", "dpsgd[epsilon=8.0]", "prune", "freeze_embeddings")
 BATCHES = (1, 2, 4, 8)
 """Sizes at which the leak is looked at, beside the size that was asked about."""
@@ -65,13 +77,15 @@ def own_suite(folder: Path, **question: Unpack[AuditQuestion]) -> Suite:
     objective, shown = question["objective"], question["model"]
     texts = read_texts(question["text"], objective)
     _check_batch(question, texts)
-    model = examine(stage_model(shown, folder), objective, shown)
+    model = examine(stage_model(question["source"], folder), objective, shown)
     rows = make_rows(question["text"], texts, model, question["utility"])
     base = _task(question, model, rows)
-    asked, *others = _sizes(base, len(rows.private), question["sentences"], model.bytes)
+    asked, *others = _sizes(base, len(rows.private), question, model.bytes)
     defended = _smaller(asked, model.bytes)
     defenses = DEFENSES if question["defenses"] is None else question["defenses"]
-    plan = _plan(asked, defended, others, [name for name in defenses if name != NO_DEFENSE])
+    order = ORDER if question["attacks"] is None else Order(tuple(question["attacks"]))
+    kept = [name for name in defenses if name != NO_DEFENSE]
+    plan = _plan(order, asked, defended, others, kept)
     trained = dict.fromkeys((NO_DEFENSE, *defenses)) if rows.test else ()
     return Suite(
         name="audit",
@@ -139,13 +153,13 @@ def _training(batch: int, rows: OwnRows) -> Training:
 # ------------------------------------------------------------------------------------------- plan
 
 
-def _sizes(base: Task, texts: int, sentences: int, update_bytes: int) -> Iterator[Task]:
+def _sizes(base: Task, texts: int, question: AuditQuestion, update_bytes: int) -> Iterator[Task]:
     """The batch size that was asked about, then the others, each with its number of snapshots."""
     free = shutil.disk_usage(base.model.removeprefix("dir:")).free
     most = max(1, min(MOST_BYTES, free // 4) // update_bytes)
-    steps = base.local_steps
-    for size in dict.fromkeys((base.batch_size, *(n for n in BATCHES if n % steps == 0))):
-        whole = min(texts, max(sentences, size)) // size
+    others = [size for size in BATCHES if size % base.local_steps == 0]
+    for size in dict.fromkeys((base.batch_size, *(others if question["other_sizes"] else ()))):
+        whole = min(texts, max(question["sentences"], size)) // size
         if whole:
             yield replace(base, name=f"audit/b{size}", batch_size=size, snapshots=min(whole, most))
 
@@ -159,12 +173,12 @@ def _smaller(task: Task, update_bytes: int) -> Task:
 
 
 def _plan(
-    asked: Task, defended: Task, others: Sequence[Task], defenses: Sequence[str]
+    order: Order, asked: Task, defended: Task, others: Sequence[Task], defenses: Sequence[str]
 ) -> Iterator[Pairing]:
     """Without a defense first, then with each, then larger batches; then all that with the rest."""
-    yield from (Pairing(asked.name, attack) for attack in (*QUICK, *BASELINES))
-    yield from (Pairing(defended.name, a, defense) for defense in defenses for a in QUICK)
-    yield from (Pairing(task.name, QUICK[0]) for task in others)
-    for attack in THOROUGH:
+    yield from (Pairing(asked.name, attack) for attack in (*order.quick, *order.baselines))
+    yield from (Pairing(defended.name, a, defense) for defense in defenses for a in order.quick)
+    yield from (Pairing(task.name, order.quick[0]) for task in others)
+    for attack in order.thorough:
         yield from (Pairing(defended.name, attack, defense) for defense in defenses)
         yield Pairing(asked.name, attack)
