@@ -101,9 +101,24 @@ def _saved(
     """The model as files, so that it reaches a worker like any other."""
     if isinstance(model, str | Path) or tokenizer is None:
         raise UserError("A model in memory needs its tokenizer; give both, or the model's folder.")
-    model.save_pretrained(str(folder))
-    tokenizer.save_pretrained(str(folder))
+    with _without_bars():
+        model.save_pretrained(str(folder))
+        tokenizer.save_pretrained(str(folder))
     return folder
+
+
+@contextmanager
+def _without_bars() -> Iterator[None]:
+    """transformers shows how far it is with files that nobody has asked about."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def _written(

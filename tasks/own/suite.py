@@ -66,7 +66,7 @@ class Setting:
 SETTINGS: Mapping[ObjectiveName, Setting] = {
     "causal-lm": Setting("language-modeling", "perplexity", "builtin:wikitext", "self"),
     "classification": Setting(
-        *("classification", "accuracy", "builtin:agnews", "builtin:prior-gpt2"), PUBLIC | OF_TEXT
+        *("classification", "accuracy", "builtin:agnews-lm", "builtin:prior-gpt2"), PUBLIC | OF_TEXT
     ),
     "translation": Setting("translation", "loss", "builtin:iwslt", "builtin:prior-gpt2"),
 }
