@@ -9,9 +9,6 @@ import pytest
 
 from benchmark.auditing.report import CAVEAT
 from tests.audit_samples import HOSTILE, sample_report
-from tests.leaderboard.test_browser import CONTRASTS, Chrome, browser, console, resize
-
-__all__ = ["browser"]
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +36,3 @@ def test_the_verdict_comes_first_and_the_caveat_behind_it(page: Path) -> None:
     assert places == sorted(places)
     for heading in ("Entities and digits", "Batch size", "Defenses", "Attacks", "Not tried"):
         assert f"<h2>{heading}</h2>" in text
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_is_readable_on_a_phone(browser: Chrome, page: Path, scheme: str) -> None:  # noqa: F811 (the fixture)
-    resize(browser, 390, scheme)
-    browser.get(page.as_uri())
-    browser.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
-    assert browser.execute_script(CONTRASTS) == []
-    assert console(browser) == []
