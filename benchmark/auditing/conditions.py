@@ -54,7 +54,7 @@ def conditions(
 
 def _condition(key: Key, cells: Sequence[CellFinding], costs: Costs) -> ConditionFinding:
     attacks = [cell for cell in cells if not cell.attack.baseline]
-    answered = [cell.attack for cell in attacks if cell.attack.status is Status.OK]
+    answered = [cell.attack for cell in attacks if cell.sentences]
     best = max(answered, key=lambda a: (a.rouge_l or 0.0, a.type_f1 or 0.0), default=None)
     failed = [cell.record for cell in cells if not cell.record.snapshots]
     broken = next((r for r in failed if len(failed) == len(cells)), None)

@@ -80,6 +80,8 @@ def audit_update(
         source = found or _saved(model, tokenizer, folder / "given")
         told = [STAND_IN] * batch if texts is None else texts
         if known.objective == "classification" and labels is None:
+            if texts is not None:
+                raise UserError("A classifier's texts need labels; give one for each text.")
             labels = [0] * batch
         sources = [STAND_IN] * batch if known.objective == "translation" else None
         text = _written(folder / "texts.jsonl", told, labels, sources)

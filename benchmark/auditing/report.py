@@ -159,7 +159,7 @@ class Report(Strict):
     @property
     def worst(self) -> AttackFinding | None:
         """What read most, whatever the defense; None where nothing but baselines answered."""
-        answered = [a for a in self.attacks if not a.baseline and a.status is Status.OK]
+        answered = [a for a in self.attacks if not a.baseline and a.sentences]
         return max(answered, key=_severity, default=None)
 
     @property

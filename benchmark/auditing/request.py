@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,7 +24,7 @@ from benchmark.execution.describing import submissions
 from benchmark.execution.devices import choose
 from benchmark.execution.engines.local import LocalEngine
 from benchmark.metrics.entities import best_tagger
-from benchmark.paths import cache_directory, cache_in
+from benchmark.paths import ROOT, cache_directory, cache_in
 from benchmark.plugins.catalog import Catalog
 from benchmark.plugins.registry import load_task, own_suite
 from benchmark.suites import ObjectiveName, Suite, Task
@@ -103,7 +104,7 @@ def conduct(
     if store is not None:
         store(suite, defenses)
     show = redacted if request.redact else _as_it_is
-    hidden = (material.text.resolve(), material.source.resolve(), usual_cache)
+    hidden = (*_private_places(material), usual_cache)
     with running_or(running, LocalEngine(resources.devices, resources.threads, hidden)) as engine:
         session = AuditSession(
             plan=plan,
@@ -115,6 +116,14 @@ def conduct(
             started=started,
         )
         return show(session.run())
+
+
+def _private_places(material: Material) -> Iterator[Path]:
+    """What no attack may read wherever it lies: the text, and what lies beside a user's model."""
+    yield material.text.resolve()
+    source = material.source.resolve()
+    if not any(source.is_relative_to(place) for place in (ROOT, Path(sys.prefix).resolve())):
+        yield source
 
 
 def running_or(

@@ -44,6 +44,8 @@ BATCHES = (1, 2, 4, 8)
 
 MOST_BYTES = 6 << 30
 """Of all updates without a defense that lie on disk at once; with one, half as much."""
+ANY_LENGTH = 64
+"""Tokens of a text at most, where the text is not known."""
 ASSUMED_TEXTS = 1000
 """Of a training whose text is not all there: what ε is computed for, as the report states."""
 
@@ -127,7 +129,7 @@ def _task(question: AuditQuestion, model: OwnModel, rows: OwnRows) -> Task:
         labels=rows.classes if classifies else 0,
         tied=model.tied,
         min_tokens=1,
-        max_tokens=rows.longest,
+        max_tokens=min(model.longest, ANY_LENGTH) if question["unknown_text"] else rows.longest,
         local_steps=steps,
         learning_rate=question["learning_rate"] if steps > 1 else 1.0,
         public_corpus=setting.public_corpus,
