@@ -17,7 +17,7 @@ from benchmark.paths import ROOT
 
 if TYPE_CHECKING:
     from benchmark.plugins.catalog import Catalog
-    from benchmark.results.orderings import Ordering, OrderingSide, Tested
+    from benchmark.results.orderings import ComparedOrdering, Ordering, OrderingSide
     from benchmark.runs.plan import Cell
 
 FILE = ROOT / "leaderboard" / "reported" / "orderings" / "orderings.json"
@@ -129,7 +129,7 @@ def _values(
     return found
 
 
-def row(tested: Tested) -> Row:
+def row(tested: ComparedOrdering) -> Row:
     """A tested ordering as text."""
     claim = tested.ordering
     return {

@@ -57,7 +57,7 @@ class Orderings(Strict):
 
 
 @dataclass(frozen=True)
-class Tested:
+class ComparedOrdering:
     """An ordering with our figures."""
 
     ordering: Ordering
@@ -74,7 +74,9 @@ class Tested:
     verdict: Verdict
 
 
-def compare_orderings(measured: Sequence[tuple[Ordering, Values, Values]]) -> list[Tested]:
+def compare_orderings(
+    measured: Sequence[tuple[Ordering, Values, Values]],
+) -> list[ComparedOrdering]:
     """Every ordering with the values of its two sides, snapshot by snapshot."""
     raw = [_p_value(ordering, better, worse) for ordering, better, worse in measured]
     known = [p for p in raw if p is not None]
@@ -99,9 +101,11 @@ def _p_value(ordering: Ordering, better: Values, worse: Values) -> float | None:
     return shuffle_p_value(np.array([*better.values()]), np.array([*worse.values()]))
 
 
-def _tested(ordering: Ordering, better: Values, worse: Values, p_value: float | None) -> Tested:
+def _tested(
+    ordering: Ordering, better: Values, worse: Values, p_value: float | None
+) -> ComparedOrdering:
     if p_value is None:
-        return Tested(ordering, None, None, None, None, None, 0, None, "not measured")
+        return ComparedOrdering(ordering, None, None, None, None, None, 0, None, "not measured")
     if ordering.paired:
         shared = better.keys() & worse.keys()
         better = {key: better[key] for key in shared}
@@ -114,6 +118,6 @@ def _tested(ordering: Ordering, better: Values, worse: Values, p_value: float | 
     verdict: Verdict = "not told apart"
     if p_value <= SIGNIFICANT:
         verdict = "holds" if difference > 0 else "reversed"
-    return Tested(
+    return ComparedOrdering(
         ordering, means[0], means[1], difference, low, high, len(better), p_value, verdict
     )

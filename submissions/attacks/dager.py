@@ -25,7 +25,7 @@ WORK = 400.0
 Tuned on seeds 0 to 9. No batch of four of `mini/rotten-tomatoes` takes more than 125 in all its
 rounds; where batches have as many tokens as the model is wide, more than 400 only fits noise, and
 the answers get worse."""
-BRIEF = 40.0
+BRIEF = 20.0
 """More than any single sentence of `mini` takes; what noise or pruning has hidden is not found with
 ten times as much either."""
 SHARE = 0.9

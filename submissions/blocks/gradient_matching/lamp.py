@@ -68,7 +68,7 @@ def lamp_variants(name: str, quick_language_weight: float) -> Mapping[str, Setti
     }
     brief: Settings = {
         **quick,
-        "steps": 120,
+        "steps": 80,
         "learning_rate": 0.1,
         "initial_candidates": 15,
         "initial_permutations": 15,

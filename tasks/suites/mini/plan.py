@@ -9,7 +9,7 @@ from __future__ import annotations
 from benchmark.suites import NO_DEFENSE, ObjectiveName, Pairing
 
 BASELINES = ("random", "prior_only")
-MATCHING = ("dlg_quick", "tag_quick", "lamp_cos_quick", "lamp_l2l1_quick")
+MATCHING = ("dlg_quick", "tag_quick", "lamp_cos_quick")
 
 PANELS: dict[ObjectiveName, tuple[str, ...]] = {
     "causal-lm": ("prior_only", "bag_of_words", "film_beam_only", "flat_chat", "dager_brief"),
@@ -26,11 +26,11 @@ to a batch defeat, beside FLAT-CHAT."""
 NOISE = tuple(f"gaussian_noise[sigma={sigma}]" for sigma in (0.001, 0.01, 0.1))
 PRUNING = tuple(f"prune[ratio={ratio}]" for ratio in (0.9, 0.99, 0.9999))
 PRIVATE = tuple(f"dpsgd[epsilon={epsilon}]" for epsilon in (1.0, 8.0, 64.0))
-FREEZING = ("freeze_embeddings", "freeze_output", "freeze_both")
-COMBINED = ("freeze_embeddings+gaussian_noise[sigma=0.001]", "prune+gaussian_noise[sigma=0.001]")
-DEFENSES = (*NOISE, *PRUNING, *PRIVATE, *FREEZING, "mask", *COMBINED)
-FEWER = (NOISE[1], PRUNING[1], PRIVATE[1], FREEZING[0], FREEZING[1])
-"""One strength of each."""
+FREEZING = ("freeze_embeddings", "freeze_both")
+COMBINED = ("freeze_embeddings+gaussian_noise[sigma=0.001]",)
+DEFENSES = (*NOISE, *PRUNING, *PRIVATE, *FREEZING, *COMBINED)
+SIMPLE = (NOISE[1], PRUNING[1], PRIVATE[1])
+"""One strength of each kind."""
 
 
 def pairings(
@@ -47,54 +47,53 @@ def faced(task: str, objective: ObjectiveName, defenses: tuple[str, ...]) -> tup
 
 FIRST = (
     *pairings(("cola", "wikitext", "iwslt", "agnews-fl"), (*BASELINES, "bag_of_words")),
-    *pairings(("wikitext",), ("public_sentences", "film", "film_beam_only", "film_paper")),
+    *pairings(("wikitext",), ("public_sentences", "film", "film_beam_only")),
     *pairings(("cola", "wikitext"), ("dager",)),
     *pairings(("iwslt",), ("flat_chat", "flat_chat_abs", "flat_chat_paper")),
     *pairings(("cola",), MATCHING),
 )
 """One task of each family, and every family of attacks."""
+DEFENDED = (
+    *faced("cola", "classification", DEFENSES),
+    *faced("wikitext-pretrained", "causal-lm", (*SIMPLE, NOISE[0], *FREEZING)),
+    *faced("iwslt-finetuned", "translation", (*SIMPLE, "freeze_output")),
+)
+"""One task of each objective at the batch size that is easiest to read."""
 HARDER = (
-    *pairings(("cola-b4", "cola-b8", "cola-b16"), ("prior_only", "bag_of_words", "dager")),
+    *pairings(("cola-b4", "rotten-tomatoes-b4"), ("prior_only", "bag_of_words", "dager")),
+    *pairings(("cola-b8", "cola-b16"), ("prior_only", "bag_of_words", "dager_brief")),
     *pairings(("cola-dropout", "cola-fedavg"), ("prior_only", "bag_of_words", "dager")),
-    *pairings(("rotten-tomatoes-b4",), ("prior_only", "bag_of_words", "dager")),
     *pairings(
-        ("wikitext-b4", "wikitext-b16", "wikitext-b64"),
-        ("prior_only", "public_sentences", "bag_of_words", "film_beam_only"),
+        ("wikitext-b4", "wikitext-b16"),
+        ("prior_only", "public_sentences", "bag_of_words", "film_beam_only", "dager_brief"),
     ),
-    *pairings(("wikitext-b4",), ("dager",)),
-    *pairings(("wikitext-b16",), ("dager_brief",)),
     *pairings(
-        ("wikitext-memorized", "wikitext-pretrained", "wikitext-scratch", "enron"),
-        ("prior_only", "bag_of_words", "film", "film_beam_only"),
+        ("wikitext-memorized", "wikitext-scratch", "enron"),
+        ("prior_only", "bag_of_words", "film_beam_only"),
     ),
     *pairings(("wikitext-tied",), ("prior_only", "bag_of_words", "flat_chat", "dager")),
     *pairings(("wikitext-oracle",), ("prior_only", "film_oracle_frequency")),
-    *pairings(("iwslt-t500", "iwslt-t2000"), ("random", "bag_of_words", "flat_chat")),
-    *pairings(("iwslt-finetuned-t2000",), ("random", "bag_of_words", "flat_chat")),
+    *pairings(
+        ("iwslt-t500", "iwslt-t2000", "iwslt-finetuned-t2000", "imdb-8x25", "imdb-32x100"),
+        ("random", "bag_of_words", "flat_chat"),
+    ),
+    *pairings(("iwslt-oracle",), ("random", "flat_chat_oracle")),
+    *pairings(("sst2-fl-distilbert",), ("prior_only", "bag_of_words", "dager_brief")),
     *pairings(("iwslt",), ("rlg",)),
-    *pairings(("iwslt-oracle",), ("prior_only", "flat_chat_oracle")),
-    *pairings(("imdb-8x25", "imdb-32x100"), ("random", "bag_of_words", "flat_chat")),
-    *pairings(("sst2-fl-distilbert",), ("prior_only", "bag_of_words", "dager")),
 )
 """Larger batches up to where attacks break, dropout, local steps, other checkpoints, oracles."""
-DEFENDED = (
-    *faced("wikitext-pretrained", "causal-lm", DEFENSES),
-    *faced("cola", "classification", DEFENSES),
-    *faced("iwslt-finetuned", "translation", FEWER),
-)
-"""One task of each objective at the batch size that is easiest to read."""
 AS_TRAINED = (
-    *faced("wikitext-pretrained-b16", "causal-lm", FEWER),
-    *pairings(("cola-b16",), ("prior_only", "bag_of_words", "dager_brief"), (NO_DEFENSE, *FEWER)),
-    *faced("iwslt-finetuned-b32", "translation", FEWER),
+    *faced("wikitext-pretrained-b16", "causal-lm", SIMPLE),
+    *pairings(("cola-b16",), ("prior_only", "bag_of_words", "dager_brief"), SIMPLE),
+    *faced("iwslt-finetuned-b32", "translation", SIMPLE),
 )
 """The same at the batch size that utility is trained with. Gradient matching takes minutes for
 each batch of sixteen, so the panel on `cola-b16` stays incomplete here."""
 PLAN = (*FIRST, *DEFENDED, *HARDER, *AS_TRAINED)
 
 UTILITY = (
-    *(Pairing("cola", defense=d) for d in (NO_DEFENSE, *DEFENSES)),
-    *(Pairing("wikitext-pretrained", defense=d) for d in (NO_DEFENSE, *FEWER, "freeze_both")),
-    *(Pairing("iwslt-finetuned", defense=d) for d in (NO_DEFENSE, *FEWER)),
+    *(Pairing("cola", defense=d) for d in (NO_DEFENSE, *NOISE, *PRUNING[1:], *PRIVATE)),
+    *(Pairing("wikitext-pretrained", defense=d) for d in (NO_DEFENSE, *SIMPLE)),
+    *(Pairing("iwslt-finetuned", defense=d) for d in (NO_DEFENSE, PRUNING[1])),
 )
 """What of it is trained in the same ten minutes."""

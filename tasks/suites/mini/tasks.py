@@ -345,7 +345,7 @@ FEDERATED = (
 )
 
 
-SLOW = ("mini/cola", "mini/wikitext-pretrained", "mini/rotten-tomatoes-b4")
+SLOW = ("mini/cola", "mini/wikitext-pretrained", "mini/iwslt", "mini/rotten-tomatoes-b4")
 """Single sentences, or few, on which some attacks of the default plan take more than a second."""
 
 
