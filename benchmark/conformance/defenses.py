@@ -64,7 +64,9 @@ class DefenseCheck:
                 yield from self._failed(trial, outcome, failure)
         yield from self._objectives(tried, sent)
         yield from self._repeated(sent)
-        for _, outcome in self._run([DefenseTrial(t, count=1, other_device=True) for t in sent]):
+        elsewhere = [task for task in sent if task.federation is None]
+        trials = [DefenseTrial(task, count=1, other_device=True) for task in elsewhere]
+        for _, outcome in self._run(trials):
             yield from device_problems(outcome, self.source)
         yield from self._worth(sent)
 
@@ -80,7 +82,7 @@ class DefenseCheck:
         ]
 
     def _set(self, trial: DefenseTrial) -> FewSnapshots:
-        return FewSnapshots(load_task(trial.task), self.configured, SEED, trial.count)
+        return FewSnapshots(load_task(trial.task), self.configured, SEED, count=trial.count)
 
     def _job(self, trial: DefenseTrial) -> Job:
         snapshots, limits = self._set(trial), self.runner.limits

@@ -42,9 +42,9 @@ class Problem:
 
 
 def in_order(problems: Iterable[Problem]) -> list[Problem]:
-    """Each once, in the order of the checks; of several of a kind on one line the first."""
-    first: dict[tuple[str, str, int], Problem] = {}
-    for problem in problems:
-        first.setdefault((problem.check, problem.file, problem.line), problem)
+    """Errors first, in the order of the checks; of several of a kind on one line the first."""
     names = list(CHECKS)
-    return sorted(first.values(), key=lambda p: (p.warning, names.index(p.check), p.line))
+    first: dict[tuple[str, str, int], Problem] = {}
+    for problem in sorted(problems, key=lambda p: (p.warning, names.index(p.check))):
+        first.setdefault((problem.check, problem.file, problem.line), problem)
+    return list(first.values())

@@ -23,6 +23,7 @@ FACTS = {
     "noise_scale": Knowledge.NOISE_SCALE,
     "prior": Knowledge.PRIOR,
     "text": Knowledge.PUBLIC_TEXT,
+    "table": Knowledge.PUBLIC_TABLE,
 }
 """Attributes that are empty unless the knowledge is handed over."""
 HOLDERS = ("observation", "observation.update", "observation.public", "public", "update")

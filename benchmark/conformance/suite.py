@@ -17,6 +17,7 @@ from benchmark.execution.describing import describer
 from benchmark.execution.devices import choose
 from benchmark.execution.engines.local import LocalEngine
 from benchmark.plugins.catalog import Catalog, find_submissions
+from benchmark.plugins.description import Description
 from benchmark.plugins.limits import description_problem
 from benchmark.plugins.registry import Kind, get_suite
 from benchmark.suites import NO_DEFENSE
@@ -30,18 +31,21 @@ class Conformance:
 
     def __init__(self, engine: LocalEngine, limits: TrialLimits | None = None) -> None:
         self.engine, self.describe = engine, describer(engine)
-        self.runner = TrialRunner(engine, limits or TrialLimits(), get_suite(SUITE))
+        self.limits = limits or TrialLimits()
         self._catalogs: dict[Kind, Catalog] = {}
 
     def find(self, text: str) -> Target:
-        """A submission by path or name; to be called before the first worker starts."""
+        """A submission by path or name; a path has to come before the first worker starts."""
         return find_target(text, self.describe)
 
-    def check(self, target: Target, full: bool = True) -> list[Problem]:
+    def check(
+        self, target: Target, full: bool = True, limits: TrialLimits | None = None
+    ) -> list[Problem]:
         """Every problem, the errors first; `full` tries an attack at its own settings, too."""
-        return in_order(self._problems(target, full))
+        runner = TrialRunner(self.engine, limits or self.limits, get_suite(SUITE))
+        return in_order(self._problems(target, runner, full))
 
-    def _problems(self, target: Target, full: bool) -> Iterator[Problem]:
+    def _problems(self, target: Target, runner: TrialRunner, full: bool) -> Iterator[Problem]:
         yield from target.source.foreign_imports()
         if isinstance(target.found, str):
             words = f"{target.found}; `leakboard new` writes a file that loads"
@@ -55,10 +59,10 @@ class Conformance:
             return
         undefended = self.catalog("defense").entries[NO_DEFENSE]
         if target.kind == "attack":
-            check = AttackCheck(self.runner, target, undefended, self._baselines)
+            check = AttackCheck(runner, target, undefended, self._baselines)
             yield from check.problems(full)
         else:
-            yield from DefenseCheck(self.runner, target, undefended).problems()
+            yield from DefenseCheck(runner, target, undefended).problems()
 
     def catalog(self, kind: Kind) -> Catalog:
         """All submissions of one kind."""
@@ -72,10 +76,17 @@ class Conformance:
         return Baselines([entry for entry in entries if entry.baseline])
 
     def _taken(self, target: Target) -> str | None:
-        """Why the catalog did not take a submission that is fine by itself."""
-        broken = self.catalog(target.kind).broken
-        reasons = [item.reason for item in broken if item.where == target.candidate.where]
-        return f"{reasons[0]}; choose another" if reasons else None
+        """Whether another submission has its name, or that of one of its variants."""
+        assert isinstance(target.found, Description)
+        others = Catalog(
+            {
+                name: entry
+                for name, entry in self.catalog(target.kind).entries.items()
+                if entry.reference != target.candidate.reference
+            }
+        )
+        taken = others.name_problem(target.found)
+        return f"{taken}; choose another one" if taken else None
 
 
 def _named_line(target: Target) -> tuple[str, int]:

@@ -100,7 +100,7 @@ class TrialRunner:
 
     def snapshots(self, task: Task, defense: Entry, count: int = FEW) -> FewSnapshots:
         """Snapshots of a task under a defense, which may have to be built."""
-        return FewSnapshots(load_task(task), ConfiguredSubmission(defense), SEED, count)
+        return FewSnapshots(load_task(task), ConfiguredSubmission(defense), SEED, count=count)
 
 
 def observed(

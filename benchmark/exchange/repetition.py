@@ -160,7 +160,8 @@ def _scores(wanted: Repetition, record: Record) -> Score:
     side = load_task(wanted.cell.task)
     snapshots = SnapshotSet(side, wanted.cell.defense, wanted.cell.seed)
     truths = [snapshots.read_truth(index).truth() for index in snapshots.indices]
-    return score_record(record, truths, side.decode, side.special_ids, "")
+    specials = int(side.tokenizer.num_special_tokens_to_add())
+    return score_record(record, truths, side.decode, side.special_ids, "", specials)
 
 
 def _outside(old: Score, new: Score) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+from collections.abc import Iterable
 from contextlib import nullcontext
 
 import numpy as np
@@ -18,8 +19,9 @@ from benchmark.execution.randomness import seed_process
 from benchmark.execution.timing import process_peak_mb
 from benchmark.execution.witness import Witness
 from benchmark.plugins import loading
+from benchmark.plugins.description import SubmissionCall
 from benchmark.plugins.registry import model_package
-from benchmark.spec import Observation
+from benchmark.spec import Defense, Observation
 
 
 def check(work: CheckJob, assignment: Assignment, emit: Emit) -> None:
@@ -55,6 +57,9 @@ def _recover(work: CheckJob, job: RecoverJob, assignment: Assignment, witness: W
 
 def _update(work: CheckJob, job: UpdateJob, assignment: Assignment, witness: Witness) -> None:
     settings, device = job.client, worker.use_device(assignment)
+    if settings.federation is not None:
+        _update_of_participants(job, assignment, witness)
+        return
     model, _ = model_package().open_model(
         assignment.inbox / "model", settings.objective, settings.precision, device
     )
@@ -66,6 +71,19 @@ def _update(work: CheckJob, job: UpdateJob, assignment: Assignment, witness: Wit
         defense = loading.make_defense(job.defense)
         witness.attend(defense, "client_update")
         worker.send_updates(defense, model, device, job, assignment, witness.emit)
+
+
+def _update_of_participants(job: UpdateJob, assignment: Assignment, witness: Witness) -> None:
+    """The same of a federated task, whose clients make the defense and the model themselves."""
+    make = loading.make_defense
+
+    def attended(calls: Iterable[SubmissionCall]) -> Defense:
+        defense = make(calls)
+        witness.attend(defense, "client_update", "adapt")
+        return defense
+
+    loading.make_defense = attended
+    worker.make_updates(job, assignment, witness.emit)
 
 
 def _stir(number: int) -> None:

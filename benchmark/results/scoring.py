@@ -19,6 +19,7 @@ from benchmark.results.comparison import Guess, best_guesses, comparable
 from benchmark.results.measure import score_record
 from benchmark.results.schema import Record, Score
 from benchmark.results.store import record_files, score_path
+from benchmark.results.verification import read_mark
 from benchmark.snapshots.build import SnapshotSet
 from benchmark.snapshots.salt import salt_digest
 from benchmark.snapshots.store import inputs_digest
@@ -138,7 +139,9 @@ def rows(results: Path) -> list[dict[str, object]]:
         baselines = [(r.attack_name, scores[path]) for path, r in group.items if r.baseline]
         guesses = best_guesses((name, score) for name, score in baselines if score)
         for path, record in group.items:
-            made[path] = _row(record, scores[path], group.current, guesses)
+            row = _row(record, scores[path], group.current, guesses)
+            mark = read_mark(path)
+            made[path] = row | {"verified": mark.date if mark else None}
     return [made[path] for path, _ in found]
 
 
