@@ -66,9 +66,9 @@ def test_what_was_not_measured_is_named_so() -> None:
 
 def test_many_claims_are_corrected_together() -> None:
     high, low = [0.6] * 6, [0.5] * 6
-    values = [{(100, i): v for i, v in enumerate(side)} for side in (high, low)]
-    alone = compare_orderings([(claim(), *values)])[0]
-    several = compare_orderings([(claim(), *values)] * 8)[0]
+    better, worse = ({(100, i): v for i, v in enumerate(side)} for side in (high, low))
+    alone = compare_orderings([(claim(), better, worse)])[0]
+    several = compare_orderings([(claim(), better, worse)] * 8)[0]
     assert alone.p_value is not None
     assert several.p_value == pytest.approx(8 * alone.p_value)
     assert (alone.verdict, several.verdict) == ("holds", "not told apart")

@@ -13,7 +13,7 @@ from benchmark.plugins.registry import all_tasks, load_task
 from benchmark.plugins.selection import choose
 from benchmark.results.schema import UtilityRecord
 from benchmark.runs.plan import Selection
-from benchmark.runs.utility_plan import Trial, _trial
+from benchmark.runs.utility_plan import Trial, make_trial
 from benchmark.runs.utility_run import UtilityRun
 from benchmark.suites import Federation, Task
 
@@ -30,7 +30,7 @@ def small_task(name: str = "mini/agnews-fl", **changes: Any) -> Task:
 
 def small_trial(task: Task, defenses: Catalog, defense: str, results: Path, seed: int = 7) -> Trial:
     chosen = choose(defenses, "defense", defense)[0]
-    return _trial(
+    return make_trial(
         Selection("mini", task.name, None, defense), load_task(task), chosen, seed, results
     )
 

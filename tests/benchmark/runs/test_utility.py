@@ -42,7 +42,7 @@ from benchmark.results.schema import Status, UtilityRecord
 from benchmark.results.store import record_files
 from benchmark.results.utility_summary import utility_costs
 from benchmark.runs.plan import Selection
-from benchmark.runs.utility_plan import SEEDS, Trial, _trial, plan_utility
+from benchmark.runs.utility_plan import SEEDS, Trial, make_trial, plan_utility
 from benchmark.runs.utility_run import UtilityRun
 from benchmark.spec import Batch, Client, Defense, Update
 from benchmark.suites import Task, Training
@@ -186,7 +186,7 @@ class Quiet:
 def trials(task: Task, name: str, catalogs: Catalogues, results: Path) -> list[Trial]:
     (chosen,) = choose(catalogs[1], "defense", name)
     side = load_task(task)
-    return [_trial(Selection("mini"), side, chosen, seed, results) for seed in (0, 1)]
+    return [make_trial(Selection("mini"), side, chosen, seed, results) for seed in (0, 1)]
 
 
 @pytest.mark.parametrize(
