@@ -40,12 +40,28 @@ def cache_in(folder: Path) -> Iterator[None]:
 
 def submission_directories() -> list[Path]:
     """Folders with `attacks/` and `defenses/`: ours and those in `LEAKBOARD_SUBMISSIONS`."""
-    named = os.environ.get("LEAKBOARD_SUBMISSIONS", "").split(os.pathsep)
-    folders = [Path(name).expanduser().resolve() for name in named if name]
-    for folder in folders:
-        if not folder.is_dir():
-            raise UserError(f"LEAKBOARD_SUBMISSIONS names {folder}, which is not a folder.")
-    return [ROOT / "submissions", *folders]
+    return [ROOT / "submissions", *(path for path in _named() if not is_submission(path))]
+
+
+def submission_files() -> list[Path]:
+    """Submissions that `LEAKBOARD_SUBMISSIONS` names one by one: files, or folders of one each."""
+    return [path for path in _named() if is_submission(path)]
+
+
+def is_submission(path: Path) -> bool:
+    """Whether a path has the form of a single submission: a Python file, or a package."""
+    return path.suffix == ".py" if path.is_file() else (path / "__init__.py").is_file()
+
+
+def _named() -> list[Path]:
+    names = os.environ.get("LEAKBOARD_SUBMISSIONS", "").split(os.pathsep)
+    paths = [Path(name).expanduser().resolve() for name in names if name]
+    for path in paths:
+        if not path.is_dir() and not is_submission(path):
+            raise UserError(
+                f"LEAKBOARD_SUBMISSIONS names {path}, which is neither a folder nor a Python file."
+            )
+    return paths
 
 
 def data_directory() -> Path | None:

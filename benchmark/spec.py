@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 if TYPE_CHECKING:  # torch takes seconds to import, and `leakboard --help` must not
     import torch
@@ -33,6 +33,7 @@ class Knowledge(StrEnum):
     PUBLIC_TEXT = "public-text"
     PRIOR = "prior"
     TYPE_COUNT = "type-count"
+    PUBLIC_TABLE = "public-table"
 
 
 class Role(StrEnum):
@@ -163,6 +164,9 @@ class Public:
     seed: int
     sources: tuple[str, ...] = ()
     """Translation: the source sentence of each of `text`."""
+    table: Tensor | None = None
+    """Published word vectors, (V, D), whatever table clients use; where `Knowledge.PUBLIC_TABLE` is
+    granted."""
 
     @cached_property
     def forbidden_ids(self) -> frozenset[int]:
@@ -265,7 +269,15 @@ class Client:
     learning_rate: float = 1.0
     budget: Budget | None = None
     """None where the task does not declare how it trains."""
-    state: dict[str, Any] = field(default_factory=dict)
+    state: dict[str, Tensor] = field(default_factory=dict)
+    """What a defense keeps with the client between rounds, beside the parameters it `keeps`."""
+    received: Mapping[str, Tensor] = field(default_factory=dict)
+    """Federated tasks: the shared parameters as the server sent them in this round."""
+    private_ids: frozenset[int] = frozenset()
+    """Federated tasks: ids of the tokens that clients hold private, those with a digit."""
+    train: Callable[[Batch, Sequence[str], int], None] = lambda rows, names, epochs: None
+    """Federated tasks: trains the named parameters in place on these rows for so many epochs, as
+    the task declares, each step by the gradient of the defense's `local_update`."""
 
     def update(
         self,
@@ -381,6 +393,9 @@ class Defense(Submission):
     The same call makes the gradient under attack and trains the model when utility is measured.
     Defenses are combined by name, `first+second`: what both share is computed by the one that
     overrides `local_update`, if any, and then transformed by each in turn.
+
+    A client of a federated task trains what it shares and what it keeps, and sends by how much the
+    shared parameters moved. What is neither shared nor kept stays as it was.
     """
 
     def shares(self, parameter: str, roles: Roles) -> bool:
@@ -399,3 +414,12 @@ class Defense(Submission):
     def transform(self, update: Update, generator: torch.Generator) -> Update:
         """Change the update before it is sent; what simple defenses override."""
         return update
+
+    def keeps(self, parameter: str, roles: Roles) -> bool:
+        """Federated tasks: whether a client trains this parameter and keeps it to itself."""
+        return False
+
+    def adapt(self, client: Client, rows: Batch) -> Batch:
+        """Federated tasks: what a client does with the parameters it has received before it trains
+        or is tested; returns the rows to train on. What is changed here is not sent."""
+        return rows

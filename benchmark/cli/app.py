@@ -7,7 +7,22 @@ import sys
 
 import typer
 
-from benchmark.cli import audit, browse, pages, report, running, show, snapshots, table
+from benchmark.cli import (
+    audit,
+    browse,
+    check,
+    compare,
+    new,
+    orderings,
+    pages,
+    report,
+    running,
+    show,
+    snapshots,
+    submit,
+    table,
+    verify,
+)
 from benchmark.cli.options import Csv, Json
 from benchmark.errors import UserError
 
@@ -21,11 +36,18 @@ app = typer.Typer(
 app.command("list")(browse.list_)
 app.command()(browse.describe)
 app.command()(running.run)
+app.command()(new.new)
+app.command()(check.check)
 app.command()(pages.score)
 app.command()(pages.site)
 app.command()(show.show)
+app.command()(compare.compare)
 app.command()(table.table)
 app.command()(report.report)
+app.command()(orderings.orderings)
+app.command()(submit.submit)
+app.command("import")(submit.import_)
+app.command()(verify.verify)
 app.command()(audit.audit)
 app.add_typer(snapshots.app, name="snapshots", no_args_is_help=True)
 

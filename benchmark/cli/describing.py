@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from benchmark.cli import text
 from benchmark.cli.listing import KINDS, Find, Item, collect
 from benchmark.errors import UserError
+from benchmark.suites import SEEN
 
-LABELS = {"grants": "an attack may be told", "reference": "file"}
+LABELS = {"grants": "an attack may be told", "reference": "file", "seen": "the model has seen"}
+MEANINGS: Mapping[str, Mapping[str, str]] = {"seen": {str(k): v for k, v in SEEN.items()}}
 HIDDEN = ("name", "summary", "kind", "parts")
 
 MOST_TASKS = 6
@@ -103,6 +105,7 @@ def lines(item: Item) -> Iterator[str]:
         yield from text.wrapped(str(item["summary"]), "  ")
     blocks = BLOCKS.get(kind, {})
     plain = {k: v for k, v in item.items() if k not in HIDDEN and k not in blocks}
+    plain = {k: MEANINGS[k].get(str(v), v) if k in MEANINGS else v for k, v in plain.items()}
     yield from _fields({LABELS.get(k, k.replace("_", " ")): v for k, v in plain.items()})
     for key, block in blocks.items():
         if item.get(key):

@@ -9,12 +9,13 @@ from typing import Annotated
 
 import typer
 
-from benchmark.cli.options import RESULTS, SITE, Out, Results
+from benchmark.cli.options import RESULTS, SITE, MoreSubmissions, Out, Results
 
 
 def score(
     results: Results = RESULTS,
     force: Annotated[bool, typer.Option("--force", help="Score everything again.")] = False,
+    submissions: MoreSubmissions = None,
 ) -> None:
     """Compute metrics from the records."""
     from benchmark.cli import listing
@@ -42,7 +43,7 @@ def score(
         raise typer.Exit(1)
 
 
-def site(results: Results = RESULTS, out: Out = SITE) -> None:
+def site(results: Results = RESULTS, out: Out = SITE, submissions: MoreSubmissions = None) -> None:
     """Render the leaderboard as static pages."""
     from benchmark.cli import listing
     from benchmark.cli.session import find_catalog, name_broken, need_folder

@@ -48,18 +48,37 @@ class Table(Strict):
     setting: str
     percent: list[str]
     """Metrics that the paper prints as percentages and we as fractions."""
+    measured: list[str] = []
+    """Metrics of ours for which the paper prints no figure, as where it only draws them."""
+    counts_specials: bool = False
+    """Whether the paper's ROUGE counts special tokens such as `[CLS]`, which ours does not."""
+    remark: str = ""
+    """What a reader has to know before comparing."""
     rows: list[Row]
 
     @property
     def metrics(self) -> list[str]:
         """The figures that the table has, in the order of our metrics."""
-        used = {name for row in self.rows for name in row.reported}
+        used = {name for row in self.rows for name in row.reported} | {*self.measured}
         return [name for name in METRICS if name in used]
 
+    @property
+    def shown(self) -> list[str]:
+        """Those figures, each followed by ours on the published scale where we have that."""
+        return [
+            name for metric in self.metrics for name in (metric, self.published(metric)) if name
+        ]
+
+    def published(self, metric: str) -> str:
+        """The name of our metric on this paper's scale, if it differs from the plain one."""
+        name = f"{metric}_with_specials"
+        return name if self.counts_specials and name in METRICS else ""
+
     def figure(self, row: Row, metric: str) -> float | None:
-        """A reported figure in our unit."""
-        value = row.reported.get(metric)
-        return None if value is None else value * (0.01 if metric in self.percent else 1.0)
+        """A reported figure in our unit, on whichever scale of ours it stands beside."""
+        plain = metric.removesuffix("_with_specials") if self.counts_specials else metric
+        value = row.reported.get(plain)
+        return None if value is None else value * (0.01 if plain in self.percent else 1.0)
 
 
 def names() -> list[str]:
@@ -76,7 +95,7 @@ def load(name: str) -> Table:
         table = Table.model_validate_json(path.read_bytes(), strict=True)
     except (ValidationError, json.JSONDecodeError) as error:
         raise UserError(f"{path} is not a valid table: {str(error).splitlines()[0]}.") from error
-    for metric in {m for row in table.rows for m in row.reported}:
+    for metric in {m for row in table.rows for m in row.reported} | {*table.measured}:
         if metric not in METRICS:
             raise unknown_name(f"metric in {path.name}", metric, METRICS)
     return table
@@ -148,13 +167,14 @@ def compare(table: Table, works: Iterable[Work], results: Path) -> list[Line]:
         if work.trials:
             cost = known[work.trials[0].task.name, work.trials[0].defense.name]
             ours |= {n: v for n, v in cost.metrics.items() if METRICS[n].kind == "utility"}
+            ours |= {n: v for n, v in cost.metrics.items() if n in ("bytes_up", "bytes_down")}
             note, epsilon = note or cost.reason, epsilon or cost.epsilon
-        reported = {m: table.figure(work.row, m) for m in table.metrics}
+        reported = {m: table.figure(work.row, m) for m in table.shown}
         lines.append(
             Line(
                 work.row.label,
                 {name: value for name, value in reported.items() if value is not None},
-                {name: ours[name] for name in table.metrics if name in ours},
+                {name: ours[name] for name in table.shown if name in ours},
                 epsilon,
                 note,
             )
@@ -166,7 +186,7 @@ def flat(table: Table, lines: Iterable[Line]) -> list[dict[str, object]]:
     """One row for each line and metric: reported, ours, low, high."""
     rows: list[dict[str, object]] = []
     for line in lines:
-        for name in table.metrics:
+        for name in table.shown:
             value = line.ours.get(name)
             rows.append(
                 {

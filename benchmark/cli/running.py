@@ -13,6 +13,7 @@ from benchmark.cli.options import (
     Device,
     Globs,
     Jobs,
+    MoreSubmissions,
     Results,
     Seed,
     Submissions,
@@ -55,6 +56,7 @@ def run(
     utility: Annotated[
         bool, typer.Option("--utility", help="Train with each defense instead of attacking it.")
     ] = False,
+    submissions: MoreSubmissions = None,
 ) -> None:
     """Run the cells that are not there yet.
 

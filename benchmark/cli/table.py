@@ -97,9 +97,10 @@ def comparison_lines(paper: Table, lines: Sequence[Line]) -> Iterator[str]:
 
     yield from text.wrapped(f"{paper.table} of {paper.paper}")
     yield from text.wrapped(f"{paper.title} ({paper.setting}); theirs and ours", "  ")
+    yield from text.wrapped(paper.remark, "  ")
     cells = [("", "metric", "theirs", "ours", "interval")]
     for line in lines:
-        for place, metric in enumerate(paper.metrics):
+        for place, metric in enumerate(paper.shown):
             cells.append(("" if place else line.label, metric, *_figures(line, metric)))
         if line.note:
             cells.append(("", "", "", "", line.note))

@@ -29,7 +29,7 @@ def make_client(settings: ClientSettings, model: PreTrainedModel, device: torch.
         torch.Generator(device),
         local_steps=settings.local_steps,
         learning_rate=settings.learning_rate,
-        budget=settings.training.budget if settings.training else None,
+        budget=budget.budget if (budget := settings.training or settings.federation) else None,
     )
 
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 from benchmark.execution.engines.local import LocalEngine
 from benchmark.execution.events import Described
 from benchmark.execution.jobs import DESCRIBE_SECONDS, DescribeJob, Job
-from benchmark.plugins.catalog import Catalog, find_submissions
+from benchmark.plugins.catalog import Catalog, Describe, find_submissions
 from benchmark.plugins.description import Description
 from benchmark.plugins.registry import Kind
 
 
 def submissions(kind: Kind, engine: LocalEngine) -> Catalog:
     """Submissions of one kind."""
+    return find_submissions(kind, describer(engine))
+
+
+def describer(engine: LocalEngine) -> Describe:
+    """What a catalog asks about each submission that it does not know yet."""
 
     def describe(role: Kind, reference: str) -> Description | str:
         work = DescribeJob(submission=reference, role=role)
@@ -22,4 +27,4 @@ def submissions(kind: Kind, engine: LocalEngine) -> Catalog:
             return complaint.reason
         return outcome.reason or "the file ended the process that read it"
 
-    return find_submissions(kind, describe)
+    return describe

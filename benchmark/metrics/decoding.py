@@ -83,6 +83,8 @@ class Reader:
     decode: Decode
     """Text of ids that hold no special tokens."""
     special_ids: frozenset[int]
+    specials: int = 0
+    """Special tokens that the model puts around a sentence, as `[CLS]` and `[SEP]`."""
 
     def read(self, ids: Sequence[int]) -> Sentence:
         """The sentence behind these ids, its special tokens taken out wherever they stand."""

@@ -44,10 +44,11 @@ def typed_value(owner: str, key: str, text: str, rule: Parameter) -> Scalar:
 
 def description_problem(found: Description) -> str | None:
     """What is wrong with a description, in one sentence; None where nothing is."""
-    return next(_problems(found), None)
+    return next(description_problems(found), None)
 
 
-def _problems(found: Description) -> Iterator[str]:
+def description_problems(found: Description) -> Iterator[str]:
+    """Everything that is wrong with a description, a sentence each."""
     if len(found.model_dump_json()) > MOST_BYTES:
         yield f"it describes itself in more than {MOST_BYTES:,} bytes"
     yield from _name_problems("name", found.name)

@@ -41,6 +41,10 @@ class ModelPackage(Protocol):
 
     def roles(self, model: torch.nn.Module) -> Roles: ...
 
+    def write_view(
+        self, directory: Path, target: Path, objective: str, values: Mapping[str, torch.Tensor]
+    ) -> None: ...
+
     def objective(self, name: str) -> Objective: ...
 
     def batch(self, tensors: Mapping[str, torch.Tensor]) -> Batch: ...
@@ -176,15 +180,22 @@ class Standing(Protocol):
     task: str
     version: int
     defense: str
+    seed: int
+    current: bool
+    """Not of snapshots that newer ones have replaced."""
     metric: str
     """Empty where the row is in no ranking."""
     rank: int
     shared: bool
+    decidable: bool
+    """Whether so few snapshots could tell any two of the ranking apart."""
     attack: str
-    seed: int
     mean: float
     low: float
     high: float
+    n: int
+    guess: float | None
+    """What the best baseline reaches on the same snapshots."""
     seconds: float | None
     cut: int
     """Snapshots that the time limit has cut."""
@@ -192,11 +203,11 @@ class Standing(Protocol):
     reason: str
 
 
-def standings(results: Path) -> Sequence[Standing]:
-    """All rankings of the leaderboard, row by row, as its pages have them."""
+def standings(results: Path, metric: str | None = None) -> Sequence[Standing]:
+    """All rankings of the leaderboard, row by row, as its pages have them, or by another metric."""
     families = {task.name: task.family for task in all_tasks().values()}
-    found = importlib.import_module("leaderboard.data.standings").standings(results, families)
-    return cast(Sequence[Standing], found)
+    module = importlib.import_module("leaderboard.data.standings")
+    return cast(Sequence[Standing], module.standings(results, families, metric))
 
 
 @dataclass(frozen=True)
@@ -235,6 +246,13 @@ def get_suite(name: str) -> Suite:
 def all_tasks() -> dict[str, Task]:
     """All tasks of all suites by their full name."""
     return {task.name: task for found in find_suites()[0].values() for task in found.tasks}
+
+
+def panel_of(name: str) -> tuple[str, ...]:
+    """The attacks that a defense has to face on a task; none where its suite declares none."""
+    suite = find_suites()[0].get(name.partition("/")[0])
+    task = next((task for task in suite.tasks if task.name == name), None) if suite else None
+    return suite.panels.get(task.objective, ()) if suite and task else ()
 
 
 @cache

@@ -11,8 +11,10 @@ from benchmark.results.schema import Record
 RECORD_SUFFIX = ".json"
 SCORE_SUFFIX = ".score.json"
 UTILITY_SUFFIX = ".utility.json"
-WORST_CASE_FILE = "worst-case.json"
-FORMER_FILES = ("worst.leak.json",)
+VERIFIED_SUFFIX = ".verified.json"
+WORST_CASE_SUFFIX = ".worst-case.json"
+DERIVED = (SCORE_SUFFIX, UTILITY_SUFFIX, VERIFIED_SUFFIX, WORST_CASE_SUFFIX)
+FORMER_FILES = ("worst.leak.json", "worst-case.json")
 """Derived files of earlier versions, which are no records either."""
 
 
@@ -34,6 +36,11 @@ def utility_path(results: Path, task: str, defense: str, seed: int) -> Path:
     return results.joinpath(*map(file_name, parts))
 
 
+def worst_case_path(folder: Path, seed: int) -> Path:
+    """`s<seed>.worst-case.json`, beside the records of a task under a defense."""
+    return folder / f"s{seed}{WORST_CASE_SUFFIX}"
+
+
 def score_path(path: Path) -> Path:
     """The score file beside a record file."""
     return path.with_name(path.name.removesuffix(RECORD_SUFFIX) + SCORE_SUFFIX)
@@ -42,9 +49,16 @@ def score_path(path: Path) -> Path:
 def record_files(results: Path) -> Iterator[Path]:
     """All record files below a results directory, in a stable order."""
     for path in sorted(results.rglob(f"*{RECORD_SUFFIX}")):
-        suffixes = (SCORE_SUFFIX, UTILITY_SUFFIX, WORST_CASE_FILE, *FORMER_FILES)
-        other = path.name.endswith(suffixes) or path.name.startswith(".")
+        derived = path.name.endswith(DERIVED)
+        other = derived or path.name in FORMER_FILES or path.name.startswith(".")
         if not other:
+            yield path
+
+
+def worst_case_files(results: Path) -> Iterator[Path]:
+    """All worst cases below a results directory, in a stable order."""
+    for path in sorted(results.rglob(f"*{WORST_CASE_SUFFIX}")):
+        if not path.name.startswith("."):
             yield path
 
 

@@ -20,6 +20,7 @@ from benchmark.execution.seeds import attack_seed
 from benchmark.files import write_atomically
 from benchmark.paths import cache_directory
 from benchmark.runs.plan import Cell
+from benchmark.runs.server_view import public_table, server_view
 from benchmark.snapshots.build import SnapshotSet
 from benchmark.snapshots.store import Manifest, StoredTruth
 from benchmark.spec import Knowledge
@@ -45,7 +46,7 @@ def tell(cell: Cell, snapshots: SnapshotSet, manifests: Sequence[Manifest]) -> T
             for manifest in manifests
         ),
     )
-    return Told(work, _files(snapshots, known))
+    return Told(work, _files(snapshots, manifests[0].kept if manifests else (), known))
 
 
 def _about_task(cell: Cell, side: LoadedTask, known: frozenset[Knowledge]) -> TaskFacts:
@@ -90,10 +91,14 @@ def _about_snapshot(
     )
 
 
-def _files(snapshots: SnapshotSet, known: frozenset[Knowledge]) -> dict[str, Path]:
-    """The public weights, the updates, and the text and prior where the attack is told them."""
+def _files(
+    snapshots: SnapshotSet, kept: Sequence[str], known: frozenset[Knowledge]
+) -> dict[str, Path]:
+    """The server's weights, the updates, and text, prior and word vectors where told."""
     side = snapshots.side
-    files = {"model": side.model_directory}
+    files = {"model": server_view(snapshots, kept)}
+    if Knowledge.PUBLIC_TABLE in known:
+        files["table.safetensors"] = public_table(side)
     files |= {_snapshot_file(index): snapshots.path(index) for index in snapshots.indices}
     if Knowledge.PRIOR in known and side.prior_directory is not None:
         files["prior"] = side.prior_directory

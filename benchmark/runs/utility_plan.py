@@ -74,7 +74,7 @@ def _trained(suite: Suite, line: str, asked: str | None) -> list[Task]:
     """Tasks of a line that were asked for and declare how they train."""
     wanted = {task.name for task in choose_tasks(suite, asked or "*")}
     found = [task for task in choose_tasks(suite, line) if task.name in wanted]
-    trained = [task for task in found if task.training is not None]
+    trained = [task for task in found if task.training or task.federation]
     if found and not trained:
         raise UserError(
             f"{found[0].name} does not declare how it trains, so a defense has no utility."
@@ -87,9 +87,7 @@ def make_trial(
 ) -> Trial:
     """One training of a task's model; the selection's names are not looked at."""
     path = utility_path(results, side.task.name, defense.name, seed)
-    parts = [SCHEMA_VERSION, training_digest(), side.training_digest, salt_digest(side), seed]
-    parts += [defense.entry.name, defense.entry.digest, sorted(defense.parameters.items())]
-    fingerprint = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    fingerprint = training_fingerprint(side, defense, seed)
     old = old_record(path, UtilityRecord)
     return Trial(
         suite=selection.suite,
@@ -101,6 +99,13 @@ def make_trial(
         cached=is_current(old, fingerprint) and not selection.force,
         expected_seconds=_seconds_of(old),
     )
+
+
+def training_fingerprint(side: LoadedTask, defense: ConfiguredSubmission, seed: int) -> str:
+    """Over everything that a training depends on."""
+    parts = [SCHEMA_VERSION, training_digest(), side.training_digest, salt_digest(side), seed]
+    parts += [defense.entry.name, defense.entry.digest, sorted(defense.parameters.items())]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def _seconds_of(record: UtilityRecord | None) -> float:

@@ -6,12 +6,12 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmark.errors import InvalidUpdate
+from benchmark.errors import InvalidUpdate, UserError
 from benchmark.execution.events import Updated
 from benchmark.execution.jobs import (
     ClientSettings,
@@ -57,12 +57,24 @@ class DefenseFailed(Exception):
 
 
 @dataclass(frozen=True)
+class ObservedRound:
+    """Where a federated training stood when its clients' updates were observed."""
+
+    weights: Path
+    """The server's."""
+    states: Mapping[int, Path]
+    """What clients had kept, by client."""
+
+
+@dataclass(frozen=True)
 class SnapshotSet:
     """All snapshots of one task under one defense with one seed."""
 
     side: LoadedTask
     defense: ConfiguredSubmission
     seed: int
+    observed: ObservedRound | None = None
+    """Federated tasks that are attacked in a later round than the first."""
 
     @property
     def indices(self) -> range:
@@ -155,8 +167,15 @@ class SnapshotSet:
             momentum=task.momentum,
             seed=construction_seed(salt(self.side), task.name, self.defense.name, self.seed),
             batches=tuple(self._lay_out(index, staging) for index in indices),
+            received="received" if self.observed else "",
         )
         files = {"model": self.side.model_directory, "batches": staging}
+        if self.observed is not None:
+            files["received"] = self.observed.weights
+        elif task.observed_round != "first":
+            raise UserError(
+                f"{task.name} is attacked in a later round; `leakboard run` trains up to there."
+            )
         label = f"{task.name} · snapshots · {self.defense.name}"
         return Job(work, files, time_limit, memory_limit_mb, label, finished)
 
@@ -173,7 +192,10 @@ class SnapshotSet:
         earlier = self.side.warmup_batches(index, self.seed)
         for step, batch in enumerate(earlier):
             save_batch(batch, staging / f"{name}-{step}")
+        rows, state = self._lay_out_client(index, staging)
         return PrivateBatchFile(
+            rows=rows,
+            state=state,
             index=index,
             file=f"batches/{name}",
             warmup=tuple(f"batches/{name}-{step}" for step in range(len(earlier))),
@@ -181,15 +203,31 @@ class SnapshotSet:
             out=f"{name}.safetensors",
         )
 
+    def _lay_out_client(self, index: int, staging: Path) -> tuple[str, str]:
+        """Write the own rows of a federated client and what it has kept; names, or empty."""
+        federation = self.side.task.federation
+        if federation is None:
+            return "", ""
+        client = index % federation.clients
+        rows, state = f"{index:03d}-rows", f"{index:03d}-state"
+        save_batch(self.side.federated_data(self.seed).clients[client], staging / rows)
+        if self.observed is None or client not in self.observed.states:
+            return f"batches/{rows}", ""
+        shutil.copyfile(self.observed.states[client], staging / state)
+        return f"batches/{rows}", f"batches/{state}"
+
     def store(self, indices: Sequence[int], outcome: Outcome) -> None:
         """Store what a defense's client sent; raises `DefenseFailed` where something is missing."""
         self.discard_staging(outcome)
         others = [i for i in self.indices if i not in indices and self._is_current(i)]
         names = [frozenset(read_manifest(self.path(index)).sketch) for index in others]
+        kept: list[frozenset[str]] = []
         for index, update in self.updates(indices, outcome):  # one at a time: each may be large
             names.append(frozenset(update.tensors))
+            kept.append(frozenset(update.kept))
             with _as_failure():
                 require_same_names(names)
+                require_same_names(kept)
             self.keep(index, update)
 
     def updates(
@@ -235,6 +273,7 @@ class SnapshotSet:
             seconds=update.seconds,
             roles={str(k): v for k, v in self.side.form.roles.names.items()},
             sketch=sketch_all(update.tensors),
+            kept=list(update.kept),
         )
         target.with_suffix(".json").unlink(missing_ok=True)
         made.replace(target)

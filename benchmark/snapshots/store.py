@@ -64,6 +64,8 @@ class Manifest(Strict):
     """Parameter name of each role that the model has."""
     sketch: dict[str, list[FiniteFloat]]
     """For each shared parameter: its norm and its projections on two fixed waves."""
+    kept: list[str] = []
+    """Parameters that clients train and keep to themselves, so that the server has others."""
 
 
 class StoredTruth(Strict):

@@ -18,10 +18,12 @@ from benchmark.suites import Suite, Task
 
 @dataclass(frozen=True)
 class SuiteRow:
-    """A suite's name and its sentence."""
+    """A suite's name, its sentence, and the attacks that defenses have to face in it."""
 
     name: str
     summary: str
+    panels: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Names of attacks by objective."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class TaskRow:
     model: str = ""
     corpus: str = ""
     checkpoint: str = ""
+    seen: str = ""
+    """What the model and the prior have read of the task's text before."""
     mode: str = ""
     precision: str = ""
     tied: bool = False
@@ -50,6 +54,10 @@ class TaskRow:
     """Metrics that cost a defense here."""
     trained_as: str = ""
     """The task whose training sets the cost: variants in batch size share one."""
+    trained_batch: int | None = None
+    """Sentences to a batch in that training."""
+    panel: tuple[str, ...] = ()
+    """Attacks that a defense has to face here before its worst case counts as known."""
     papers: tuple[str, ...] = ()
 
 
@@ -119,17 +127,20 @@ def from_registry(
 ) -> Catalog:
     """The catalog of what the registry found; a task in several suites is listed once."""
     suites = tuple(suites)
-    tasks = {task.name: task for suite in suites for task in suite.tasks}
+    tasks = {task.name: (suite, task) for suite in reversed(suites) for task in suite.tasks}
+    listed = dict.fromkeys(task.name for suite in suites for task in suite.tasks)
     return Catalog(
-        suites=tuple(SuiteRow(suite.name, suite.summary) for suite in suites),
-        tasks=tuple(task_row(task) for task in tasks.values()),
+        suites=tuple(
+            SuiteRow(suite.name, suite.summary, tuple(suite.panels.items())) for suite in suites
+        ),
+        tasks=tuple(task_row(*tasks[name]) for name in listed),
         submissions=tuple(submission_row(entry) for entry in entries),
         broken=tuple(BrokenRow(item.where, item.reason) for item in broken),
     )
 
 
-def task_row(task: Task) -> TaskRow:
-    """What the leaderboard shows of a task of the contract."""
+def task_row(suite: Suite, task: Task) -> TaskRow:
+    """What the leaderboard shows of a task of a suite."""
     return TaskRow(
         name=task.name,
         family=task.family,
@@ -143,6 +154,7 @@ def task_row(task: Task) -> TaskRow:
         model=task.model,
         corpus=task.corpus,
         checkpoint=task.checkpoint,
+        seen=task.seen,
         mode=task.mode,
         precision=task.precision,
         tied=task.tied,
@@ -151,6 +163,8 @@ def task_row(task: Task) -> TaskRow:
         grants=tuple(sorted(task.grants)),
         utility=task.utility,
         trained_as=trained_as(task).name if task.training else "",
+        trained_batch=task.training.batch_size if task.training else None,
+        panel=suite.panels.get(task.objective, ()),
         papers=task.papers,
     )
 
@@ -169,10 +183,8 @@ def submission_row(entry: Entry) -> SubmissionRow:
         variants=tuple(sorted(entry.variants.items())),
         observes=tuple(sorted(entry.observes)),
         needs=tuple(sorted(entry.needs)),
-        told={
-            name: tuple(sorted(entry.told(settings)))
-            for name, settings in ({entry.name: {}} | dict(entry.variants)).items()
-        },
+        told={entry.name: tuple(sorted(entry.told({})))}
+        | {name: tuple(sorted(entry.told(values))) for name, values in entry.variants.items()},
         baseline=entry.baseline,
         digest=entry.digest,
     )

@@ -13,6 +13,7 @@ from benchmark.errors import UserError
 from benchmark.files import file_digest, read_model
 from benchmark.results.schema import Record, Score, SnapshotResult, Status
 from benchmark.results.store import record_files, score_path
+from benchmark.results.verification import Verification, read_mark
 
 NOT_SCORED = "not scored yet"
 STALE = "the record changed after it was scored; leakboard score brings it up to date"
@@ -30,6 +31,8 @@ class Row:
     """There is a score, but of an older version of the record."""
     baseline: bool = False
     """The attack only guesses; others must beat it to have read anything."""
+    verified: Verification | None = None
+    """The mark of whoever has repeated the record as it is now."""
 
     @property
     def task(self) -> str:
@@ -85,6 +88,11 @@ class Row:
         """At least one snapshot was attacked without failure."""
         return len(self.failures) < len(self.record.snapshots)
 
+    @property
+    def ruled_out(self) -> bool:
+        """The task or the defense is outside of what the attack declares: no attempt was made."""
+        return self.record.ruled_out
+
     @cached_property
     def token_sets_only(self) -> bool:
         """The attack names token types and writes no sentence, so sentence metrics do not apply.
@@ -137,7 +145,7 @@ class Row:
 def load(results: Path, baselines: frozenset[str] = frozenset()) -> tuple[Row, ...]:
     """All rows below a results directory, in the order of their keys.
 
-    `baselines` are the names of the attacks that only guess.
+    `baselines` are the names of the attacks that only guess, for records that do not tell.
 
     Raises:
         UserError: the directory is missing, a file is corrupt, or two files hold the same cell.
@@ -157,13 +165,13 @@ def load(results: Path, baselines: frozenset[str] = frozenset()) -> tuple[Row, .
 def load_row(path: Path, baselines: frozenset[str]) -> Row:
     """The row of one record file, with the score beside it where that is fresh."""
     record = read_model(path, Record)
-    baseline = record.attack in baselines
-    beside = score_path(path)
+    baseline = record.attack in baselines if record.baseline is None else record.baseline
+    beside, verified = score_path(path), read_mark(path)
     if not beside.exists():
-        return Row(record, baseline=baseline)
+        return Row(record, baseline=baseline, verified=verified)
     score = read_model(beside, Score)
     stale = score.record_digest != file_digest(path)
-    return Row(record, None if stale else score, stale, baseline)
+    return Row(record, None if stale else score, stale, baseline, verified)
 
 
 def in_order(rows: Iterable[Row]) -> tuple[Row, ...]:

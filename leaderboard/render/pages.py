@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from benchmark.metrics.table import Kind as MetricKind
 from benchmark.metrics.table import of_kind
+from benchmark.results.schema import WorstCase
 from leaderboard.data.catalog import SubmissionRow, TaskRow
 from leaderboard.data.ordering import family_title, stem
-from leaderboard.data.ranking import SENTENCE_METRIC, TYPE_METRIC, Ranking
+from leaderboard.data.ranking import RULE, SENTENCE_METRIC, TYPE_METRIC, Ranking
 from leaderboard.render.diff import shown
 from leaderboard.render.formatting import heat, number, position
 from leaderboard.render.phrases import phrase, phrases
 from leaderboard.render.slugs import submission_page, task_page
 from leaderboard.views.board import Leaderboard, describe, examples, metric_columns
+from leaderboard.views.federated import HEIGHT, WIDTH, federated_tables
 from leaderboard.views.matrix import missing_results
 
 KINDS: tuple[tuple[str, str, MetricKind], ...] = (
@@ -46,6 +48,7 @@ def render_pages(board: Leaderboard, running: tuple[int, int] | None = None) -> 
             here="metrics",
             kinds=[(title, judged, of_kind(kind)) for title, judged, kind in KINDS],
         ),
+        "federated.html": _federated(environment, board),
     }
     return (
         pages | dict(_task_pages(environment, board)) | dict(_submission_pages(environment, board))
@@ -75,6 +78,7 @@ def make_environment(board: Leaderboard) -> Environment:
         "phrase": phrase,
         "phrases": phrases,
         "position": position,
+        "rank_rule": RULE,
         "shown_words": shown,
         "missing_results": missing_results,
         "stem": stem,
@@ -122,6 +126,24 @@ def _index(environment: Environment, board: Leaderboard) -> str:
     )
 
 
+def _federated(environment: Environment, board: Leaderboard) -> str:
+    names = [task.name for task in board.tasks if task.family == "federated"]
+    return environment.get_template("federated.html").render(
+        root="",
+        here="federated",
+        tables=federated_tables(names, _first_seed(board.worst_cases), board.utility_costs),
+        width=WIDTH,
+        height=HEIGHT,
+    )
+
+
+def _first_seed(cases: Iterable[WorstCase]) -> dict[tuple[str, str], WorstCase]:
+    """One worst case for each task and defense, all of the task's first seed."""
+    found = list(cases)
+    first = {case.task: min(c.seed for c in found if c.task == case.task) for case in found}
+    return {(case.task, case.defense): case for case in found if case.seed == first[case.task]}
+
+
 def _task_pages(environment: Environment, board: Leaderboard) -> Iterator[tuple[str, str]]:
     for task in board.tasks:
         yield task_page(task.name), _task(environment, board, task)
@@ -134,7 +156,9 @@ def _task(environment: Environment, board: Leaderboard, task: TaskRow) -> str:
         task=task,
         known=board.catalog.task(task.name) is not None,
         boards=board.boards_of(task.name),
-        trade_off=board.trade_off_of(task),
+        ranked=board.defense_boards_of(task),
+        trade_offs=board.trade_offs_of(task),
+        alike=board.trained_alike(task),
         version=board.current_version(task.name),
     )
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from benchmark.plugins.catalog import Entry
 from benchmark.plugins.registry import Broken
 from benchmark.results.utility_summary import utility_costs
-from benchmark.results.worst_case import worst_cases
 from benchmark.suites import Suite
 from leaderboard.data.catalog import Catalog, from_registry
 from leaderboard.data.rows import load
@@ -30,9 +29,7 @@ def render(
         UserError: results are missing or corrupt, or `out` is not ours to replace.
     """
     check_target(out, results)
-    board = Leaderboard(
-        load(results, catalog.baselines), catalog, worst_cases(results), utility_costs(results)
-    )
+    board = Leaderboard(load(results, catalog.baselines), catalog, utility_costs(results))
     pages = render_pages(board, running)
     publish(pages, out)
     return out / "index.html"

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 
-from benchmark.metrics.table import METRICS, Metric
+from benchmark.metrics.table import METRICS, Metric, on_boards
 from benchmark.plugins.registry import Kind
+from benchmark.results.schema import WorstCase
 from leaderboard.data.catalog import Catalog, SubmissionRow, SuiteRow, TaskRow
+from leaderboard.data.defenses import DefenseBoard, defense_boards, worst_cases_of
 from leaderboard.data.ordering import by_family, task_order
-from leaderboard.data.ranking import TYPE_METRIC, Board, Entry, boards, main_metrics
+from leaderboard.data.ranking import TYPE_METRIC, Board, Entry, Guess, boards, main_metrics
 from leaderboard.data.rows import Row
 from leaderboard.render.diff import Word, compare, count
 from leaderboard.views.matrix import Matrix
 from leaderboard.views.overview import attack_matrix, defense_matrix
-from leaderboard.views.trade_off import TradeOff, UtilityCosts, WorstCases, trade_off, trade_offs
+from leaderboard.views.trade_off import (
+    TradeOff,
+    UtilityCosts,
+    matches_training,
+    overview_trade_offs,
+    trade_offs,
+)
 
 EXAMPLE_SENTENCES = 3
 
@@ -45,8 +54,8 @@ class Result:
 
     row: Row
     entries: dict[str, Entry]
-    baselines: dict[str, float]
-    """What guessing is worth on the same board, by metric."""
+    guesses: Mapping[str, Guess]
+    """The best baseline of the same board, by metric."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,8 @@ class SuiteView:
     defenses: tuple[Matrix, ...]
     """Empty where only undefended updates were attacked."""
     trade_offs: tuple[TradeOff, ...] = ()
-    """Of the tasks that were trained themselves; their variants share the cost."""
+    """Of the tasks that were trained themselves and, where it was attacked, of the variant at the
+    training's batch size; variants share the cost."""
 
     @property
     def families(self) -> tuple[tuple[str, tuple[TaskRow, ...]], ...]:
@@ -74,12 +84,35 @@ class Leaderboard:
 
     rows: tuple[Row, ...]
     catalog: Catalog
-    worst_cases: WorstCases = field(default_factory=dict)
     utility_costs: UtilityCosts = field(default_factory=dict)
 
-    def trade_off_of(self, task: TaskRow) -> TradeOff | None:
-        """Privacy against utility on one task."""
-        return trade_off(task, self.worst_cases, self.utility_costs)
+    def trade_offs_of(self, task: TaskRow) -> tuple[TradeOff, ...]:
+        """Privacy against utility on one task, a plot for each seed."""
+        return trade_offs(task, self.defense_boards, self.utility_costs)
+
+    def trained_alike(self, task: TaskRow) -> tuple[TaskRow, ...]:
+        """Other tasks of the same training, attacked at its own batch size."""
+        same = (t for t in self.tasks if task.trained_as and t.trained_as == task.trained_as)
+        return tuple(t for t in same if t != task and matches_training(t))
+
+    @cached_property
+    def worst_cases(self) -> tuple[WorstCase, ...]:
+        """The worst case of each defense and seed, on current versions and snapshots."""
+        panels = {task.name: task.panel for task in self.catalog.tasks}
+        current = [board for board in self.boards if self._is_current(board)]
+        return worst_cases_of(current, panels)
+
+    @cached_property
+    def defense_boards(self) -> tuple[DefenseBoard, ...]:
+        """Defenses ranked by their worst case."""
+        metrics = main_metrics("")
+        return tuple(board for m in metrics for board in defense_boards(self.worst_cases, m))
+
+    def defense_boards_of(self, task: TaskRow) -> tuple[DefenseBoard, ...]:
+        """Those of one task that compare several defenses."""
+        metrics = main_metrics(task.family)
+        own = (b for b in self.defense_boards if b.task == task.name and b.metric in metrics)
+        return tuple(board for board in own if len(board.entries) > 1)
 
     @cached_property
     def boards(self) -> tuple[Board, ...]:
@@ -128,8 +161,12 @@ class Leaderboard:
         return max([*versions, known.version if known else 1])
 
     def boards_of(self, task: str) -> tuple[Board, ...]:
-        """The boards of a task, all versions."""
-        return tuple(board for board in self.boards if board.task == task)
+        """The boards of a task, all versions and seeds."""
+        return self._boards_by_task.get(task, ())
+
+    @cached_property
+    def _boards_by_task(self) -> dict[str, tuple[Board, ...]]:
+        return {task: tuple(own) for task, own in groupby(self.boards, key=lambda b: b.task)}
 
     @cached_property
     def suites(self) -> tuple[SuiteView, ...]:
@@ -149,13 +186,13 @@ class Leaderboard:
             attacks = [attack_matrix(TYPE_METRIC, tasks, made)]
         attacks.sort(key=lambda matrix: not matrix.contested)
         several = len({board.defense for board in made}) > 1
-        defenses = tuple(defense_matrix(m, selected[m], made) for m in metrics if several)
-        trained = [task for task in tasks if task.trained_as == task.name]
-        drawn = trade_offs(trained, self.worst_cases, self.utility_costs)
+        ranked = self.defense_boards
+        defenses = tuple(defense_matrix(m, selected[m], made, ranked) for m in metrics if several)
+        drawn = overview_trade_offs(tasks, ranked, self.utility_costs)
         return SuiteView(suite, tasks, tuple(attacks), defenses, drawn)
 
     def _is_current(self, board: Board) -> bool:
-        return board.version == self.current_version(board.task)
+        return board.current and board.version == self.current_version(board.task)
 
     def results_of(self, submission: SubmissionRow) -> tuple[tuple[str, tuple[Result, ...]], ...]:
         """Every row in which an attack or a defense took part, by family and task, best first."""
@@ -167,10 +204,9 @@ class Leaderboard:
 
     def _results(self, task: str, submission: SubmissionRow) -> Iterator[Result]:
         for board in self.boards_of(task):
-            baselines = {r.metric: r.baseline for r in board.rankings if r.baseline is not None}
             for row in board.rows:
                 if _took_part(row, submission):
-                    yield Result(row, _entries_of(board, row), baselines)
+                    yield Result(row, _entries_of(board, row), board.guesses)
 
 
 def _ranks_by(board: Board, metric: str) -> bool:
@@ -188,7 +224,7 @@ def _took_part(row: Row, submission: SubmissionRow) -> bool:
 
 def metric_columns(rows: Iterable[Row]) -> tuple[Metric, ...]:
     """The metrics that any of the rows has, in the order of the table."""
-    names = {name for row in rows if row.score for name in row.score.metrics}
+    names = {name for row in rows if row.score for name in row.score.metrics if on_boards(name)}
     strange = sorted(names - METRICS.keys())
     return tuple(describe(name) for name in [*(n for n in METRICS if n in names), *strange])
 

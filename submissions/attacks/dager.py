@@ -16,6 +16,7 @@ from benchmark.spec import Attack, Knowledge, Observation, Parameter, Recovery, 
 from submissions.blocks.clock import Clock
 from submissions.blocks.dager.anatomy import NoAttention
 from submissions.blocks.dager.effort import Effort
+from submissions.blocks.dager.published import PublishedReader
 from submissions.blocks.dager.reader import Reader, Settings
 
 WORK = 400.0
@@ -24,6 +25,9 @@ WORK = 400.0
 Tuned on seeds 0 to 9. No batch of four of `mini/rotten-tomatoes` takes more than 125 in all its
 rounds; where batches have as many tokens as the model is wide, more than 400 only fits noise, and
 the answers get worse."""
+BRIEF = 20.0
+"""More than any single sentence of `mini` takes; what noise or pruning has hidden is not found with
+ten times as much either."""
 SHARE = 0.9
 """Of the time that is left to the cell: the rest is kept for the batches that come after."""
 
@@ -35,8 +39,14 @@ class Dager(Attack):
     summary = "DAGER: exact recovery of sentences from the spans of the attention's gradients."
     paper = "Petrov et al., DAGER: Exact Gradient Inversion for Large Language Models, 2024"
     objectives = frozenset({"causal-lm", "classification"})
-    uses = frozenset({Knowledge.NOISE_SCALE})
     parameters = {
+        "method": Parameter(
+            "improved",
+            "published: the paper's thresholds and search, bounded by `work`; improved: ours.",
+            choices=("improved", "published"),
+            uses=frozenset({Knowledge.NOISE_SCALE}),
+            without="published",
+        ),
         "lengths": Parameter(
             "found",
             "Lengths of an encoder's sentences: found, as in the paper, where the token after the "
@@ -56,19 +66,23 @@ class Dager(Attack):
         "beam": Parameter(256, "Prefixes of a decoder that are kept at each step.", 1, 1 << 20),
         "restarts": Parameter(32, "Sentences that an encoder's search improves at once.", 1, 4096),
     }
-    variants = {"dager_lengths": {"lengths": "told"}}
+    variants = {
+        "dager_paper": {"method": "published"},
+        "dager_lengths": {"lengths": "told"},
+        "dager_brief": {"work": BRIEF},
+    }
 
     def recover(self, observation: Observation) -> Recovery:
         """Spans, then tokens, then sentences; a model without attention is not read at all."""
-        values = self.settings
+        values, published = self.settings, self.settings["method"] == "published"
         settings = Settings(
-            float(values["limit"]),
+            1.0 if published else float(values["limit"]),
             int(values["beam"]),
             int(values["restarts"]),
             int(values["rounds"]),
         )
         try:
-            reader = Reader(observation.public, settings)
+            reader = (PublishedReader if published else Reader)(observation.public, settings)
         except NoAttention as reason:
             raise Unsupported(str(reason)) from reason
         clock = Clock(observation.seconds_left, SHARE)

@@ -19,7 +19,7 @@ from submissions.blocks.output_layer.gradient import candidates, output_gradient
 from submissions.blocks.output_layer.mixture import Mixture, fit_mixture
 from submissions.blocks.output_layer.sizes import PublicBatches, SizeRegressor, public_batches
 
-STEP = 1.25
+STEP = 2.0
 """Ratio of two noise levels that are worth a regressor each."""
 LEAST = 1e-2
 """Least share, squared, of what can be told from noise."""

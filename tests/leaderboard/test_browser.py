@@ -182,7 +182,7 @@ def test_task_names_and_heads_stay_in_sight(browser: Chrome, sample_site: Path) 
 def test_a_task_page_sorts_its_ranked_rows_only(browser: Chrome, sample_site: Path) -> None:
     browser.get((sample_site / "tasks" / "mini.iwslt-t100.html").as_uri())
     script = """
-    const table = document.querySelector("table.sortable");
+    const table = document.querySelector("section[aria-labelledby=board-1] table.sortable");
     table.querySelectorAll("th button")[0].click();
     table.querySelectorAll("th button")[0].click();
     return [...table.tBodies].map((body) => [...body.rows].map((r) => r.cells[0].innerText));

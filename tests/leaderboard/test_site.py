@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from markupsafe import escape
 
 from benchmark.errors import UserError
 from benchmark.metrics.table import METRICS
@@ -17,6 +18,7 @@ from benchmark.results.schema import Example, Status
 from benchmark.spec import Parameter
 from benchmark.suites import Suite, Task
 from leaderboard.data.catalog import Catalog, SubmissionRow, TaskRow
+from leaderboard.data.ranking import RULE
 from leaderboard.render.site import render, render_all
 from tests.leaderboard.samples import (
     HOSTILE,
@@ -167,7 +169,7 @@ def test_what_the_time_limit_has_cut_is_marked(tmp_path: Path) -> None:
 def test_cells_without_a_number_keep_their_reason(sample_site: Path) -> None:
     index = (sample_site / "index.html").read_text("utf-8")
     assert "more than 300 s for one snapshot" in index
-    assert "2 of 8 failed" in index
+    assert "2 of 16 failed" in index
     task = (sample_site / "tasks" / "mini.iwslt-t100.html").read_text("utf-8")
     assert "more than 4096 MB" in task
     assert "out-of-memory" in task
@@ -182,7 +184,8 @@ def test_the_overview_has_a_line_for_each_task(sample_site: Path) -> None:
     names = re.findall(
         r'<th scope="row" class="first" data-value="\d+"[^>]*><a [^>]*>([^<]+)<', matrix
     )
-    assert names == ["enron-b8", "wikitext-b1", "cola-b1", "cola-b4", "sst2-b2"]
+    assert names == ["enron-b8", "wikitext-b1", "cola-b1", "cola-b4", "cola-b4", "sst2-b2"]
+    assert re.findall(r'<span class="setting">(seed \d)</span>', matrix) == ["seed 0", "seed 1"]
     assert re.findall(r'scope="rowgroup" class="first">([^<]+?) <', matrix) == [
         "Language modeling",
         "Classification",
@@ -195,9 +198,9 @@ def test_leaders_and_floors_are_marked_and_explained(sample_site: Path) -> None:
     cells = re.findall(r'<td class="h\d+ best" [^>]*title="([^"]+)"', index)
     assert cells
     assert all(
-        re.search(r"interval .* over 8 snapshots, rank (=1 \(shared\)|1)$", c) for c in cells
+        re.search(r"interval .* over 16 snapshots.*, rank (=1 \(shared\)|1)$", c) for c in cells
     )
-    assert "leads its task" in index
+    assert "leads its line" in index
     assert index.count("★<span") > len(cells)  # and how often each attack leads
     heads = re.findall(r">(prior_<wbr>only|random)</a>\s*<span class=\"tag\"", index)
     assert set(heads) == {"prior_<wbr>only", "random"}
@@ -244,6 +247,57 @@ def test_defenses_are_compared_where_there_are_several(sample_site: Path, tmp_pa
     assert "strongest attack still recovers" in (sample_site / "index.html").read_text("utf-8")
     store(tmp_path / "results", make_record(), make_score())
     assert "strongest attack still" not in (draw(tmp_path) / "index.html").read_text("utf-8")
+
+
+def test_the_rules_stand_on_the_pages(sample_site: Path) -> None:
+    """Ranks beside their tables, the panel beside the defenses, intervals where metrics are."""
+    index = (sample_site / "index.html").read_text("utf-8")
+    task = (sample_site / "tasks" / "mini.cola-b1.html").read_text("utf-8")
+    metrics = (sample_site / "metrics.html").read_text("utf-8")
+    rule = str(escape(RULE))
+    assert rule in index
+    assert rule in metrics
+    assert task.count(rule) >= 2
+    assert "classification: prior_only, bag_of_words, lamp, dager" in index
+    assert "has to face: prior_only, bag_of_words, lamp, dager" in task
+    assert "Clopper and Pearson" in metrics
+    assert not any("bootstrap" in page.read_text("utf-8") for page in pages(sample_site))
+
+
+def test_an_incomplete_panel_is_listed_and_does_not_lead(sample_site: Path) -> None:
+    """`dager` ran out of time on this task, so no defense on it is ranked."""
+    index = (sample_site / "index.html").read_text("utf-8")
+    page = (sample_site / "tasks" / "mini.enron-b8.html").read_text("utf-8")
+    assert "3 of 4 tried: panel incomplete, dager timeout (more than 300 s for one snap" in page
+    assert "panel incomplete, dager timeout" in index
+    assert "at least </span>≥" in index
+    whole = (sample_site / "tasks" / "mini.cola-b1.html").read_text("utf-8")
+    assert "4 of 4 tried" in whole
+    assert "bag_of_words does not apply: the gradient of word-embedding is not shared" in whole
+    assert "panel incomplete" not in whole
+
+
+def test_baselines_stand_beside_all_metrics(tmp_path: Path) -> None:
+    for attack, recall in (("film", 0.91), ("public_sentences", 0.44)):
+        score = make_score({"rougeL": [recall / 2] * 8, "sentence_recall": [recall] * 8})
+        record = make_record(attack=attack, baseline=attack == "public_sentences")
+        store(tmp_path / "results", record, score)
+    site = draw(tmp_path)
+    task = (site / "tasks" / "mini.cola-b1.html").read_text("utf-8")
+    first = task.split("best baseline</th>")[1].split("</tr>")[0]
+    assert re.findall(r"baseline on the same snapshots: (\w+)\">([0-9.]+)<", first) == [
+        ("public_sentences", "0.220"),
+        ("public_sentences", "0.440"),
+    ]
+    attack = (site / "submissions" / "attack-film.html").read_text("utf-8")
+    assert 'same snapshots: public_sentences">0.220<' in attack
+
+
+def test_the_published_scale_is_on_no_page_of_results(tmp_path: Path) -> None:
+    score = make_score({"rougeL": [0.5] * 8, "rouge1_with_specials": [0.777] * 8})
+    store(tmp_path / "results", make_record(), score)
+    for page in pages(draw(tmp_path)):
+        assert "0.777" not in page.read_text("utf-8")
 
 
 def test_broken_plugins_are_listed(sample_site: Path) -> None:

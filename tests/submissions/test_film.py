@@ -43,7 +43,7 @@ def make_plan(observation: Observation, **changes: object) -> Plan:
     words = read_bag(observation).types
     plan = Plan(
         words=words,
-        starts=start_words(observation.public, words, only_capitals=True),
+        starts=start_words(observation.public, words, "bare"),
         start=Language(observation.public).start[-1],
         longest=16,
         is_length=False,
@@ -218,11 +218,12 @@ def test_diversity_spreads_the_groups(observation: Observation) -> None:
 
 def test_sentences_begin_with_capitals_where_there_are_any(public: Public) -> None:
     words = torch.tensor(sorted({*ids_of(public, "The town of Norton grew")}))
-    starts = words[start_words(public, words, only_capitals=True)]
+    starts = words[start_words(public, words, "bare")]
     assert [public.tokenizer.decode([int(i)]) for i in starts] == ["The"]
-    assert start_words(public, words, only_capitals=False).all()
+    assert len(words[start_words(public, words, "capital")]) > 1  # as in the paper, with spaces too
+    assert start_words(public, words, "any").all()
     lower = torch.tensor(ids_of(public, "of"))
-    assert start_words(public, lower, only_capitals=True).all()
+    assert start_words(public, lower, "bare").all()
 
 
 # ---------------------------------------------------------------------------------- reordering

@@ -73,6 +73,10 @@ class Anatomy:
         whole = self.layers if reads_all else self.layers - 1
         return self._behind[: 0 if whole < 1 else 2 if whole < 2 else None]
 
+    def attention(self, layer: int) -> Site:
+        """The projections that read a layer's input."""
+        return _site(self.seen.of_layer(layer)[0])
+
     @torch.inference_mode()
     def inputs(
         self, ids: Tensor, sites: Sequence[Site], cache: DynamicCache | None = None

@@ -7,7 +7,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from benchmark.results.schema import Record, Status
+from benchmark.files import read_model
+from benchmark.results.schema import Record, Score, Status
+from benchmark.results.scoring import score_all
 from tests.harness import FEW, RunCells
 
 
@@ -146,6 +148,24 @@ def test_what_a_defense_does_not_share_is_unsupported(run_cells: RunCells) -> No
     assert record.status is Status.UNSUPPORTED
     assert record.reason == "manner reads the word-embedding gradient, which frozen does not share"
     assert only(run_cells("random", defense="frozen")).status is Status.OK
+
+
+def test_a_refused_snapshot_costs_no_other_and_excuses_nothing(
+    run_cells: RunCells, tmp_path: Path
+) -> None:
+    partly = only(run_cells("naughty[way=refuse-first]", results=tmp_path))
+    assert partly.status is Status.OK
+    assert partly.reason == f"1 of {FEW} snapshots refused, each counts as 0: too long for it"
+    assert [s.status for s in partly.snapshots] == [Status.UNSUPPORTED] + [Status.OK] * (FEW - 1)
+    wholly = only(run_cells("naughty[way=refuse]", results=tmp_path))
+    assert wholly.status is Status.UNSUPPORTED
+    assert not wholly.ruled_out
+    assert all(item.outcome == "scored" for item in score_all(tmp_path))
+    scores = {path.name: read_model(path, Score) for path in tmp_path.rglob("*.score.json")}
+    assert len(scores) == 2
+    for score in scores.values():
+        assert score.metrics["rougeL"].n == FEW
+        assert score.metrics["rougeL"].values[0] == 0.0
 
 
 def test_a_defense_that_sends_another_type_fails_its_cells(run_cells: RunCells) -> None:

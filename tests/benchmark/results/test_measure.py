@@ -56,7 +56,9 @@ def failed(index: int, status: Status = Status.TIMEOUT) -> SnapshotResult:
     return SnapshotResult(index=index, digest="", status=status, reason="too slow")
 
 
-def score(truths: Sequence[Truth], *snapshots: SnapshotResult, **fields: Any) -> Score:
+def score(
+    truths: Sequence[Truth], *snapshots: SnapshotResult, specials: int = 2, **fields: Any
+) -> Score:
     settings = {"status": Status.OK} | fields
     record = Record(
         suite="mini",
@@ -69,7 +71,7 @@ def score(truths: Sequence[Truth], *snapshots: SnapshotResult, **fields: Any) ->
         provenance=PROVENANCE,
         **settings,
     )
-    return score_record(record, truths, decode, SPECIAL, "digest")
+    return score_record(record, truths, decode, SPECIAL, "digest", specials)
 
 
 TWO = [truth([5, 6, 7]), truth([5, 8, 9])]
@@ -116,6 +118,35 @@ def test_record_without_any_answer_gets_zeros_on_everything(
 def test_unsupported_record_has_no_metrics() -> None:
     result = score(TWO, status=Status.UNSUPPORTED, reason="frozen", peak_mb=5.0)
     assert (result.metrics, result.examples) == ({}, [])
+
+
+def test_snapshots_that_an_attack_refused_count_as_zero() -> None:
+    """One refusal neither wipes the score of the others nor excuses the task."""
+    refused = failed(1, Status.UNSUPPORTED)
+    one = score(TWO, ok(0, [5, 6, 7]), refused, status=Status.UNSUPPORTED)
+    assert one.metrics["rougeL"].values == [1.0, 0.0]
+    every = score(TWO, failed(0, Status.UNSUPPORTED), refused, status=Status.UNSUPPORTED)
+    assert every.metrics["rougeL"].values == [0.0, 0.0]
+
+
+def test_special_tokens_count_on_the_published_scale_alone() -> None:
+    """A wrong guess of three words shares two of five with the truth there."""
+    wrong = score(TWO[:1], ok(0, [0, 8, 9, 10, 1])).metrics
+    assert wrong["rouge1"].mean == 0
+    assert wrong["rouge1_with_specials"].mean == pytest.approx(2 * 2 / (5 + 5))
+    nothing = score(TWO[:1], failed(0)).metrics
+    assert nothing["rouge1_with_specials"].mean == 0
+    assert "rouge1_with_specials" not in score(TWO[:1], ok(0, [5]), specials=0).metrics
+
+
+def test_intervals_fit_their_metric() -> None:
+    metrics = score(
+        TWO, ok(0, [5, 6, 7], seconds=1.0), ok(1, [5, 8, 9], seconds=3.0), peak_mb=9.0
+    ).metrics
+    assert metrics["exact_match"].low == pytest.approx(0.025**0.5, abs=1e-8), "no certainty"
+    assert metrics["seconds"].low == 0.0, "Student's interval, cut where time begins"
+    assert metrics["seconds"].high == pytest.approx(2 + 12.7062, abs=1e-3)
+    assert (metrics["peak_mb"].low, metrics["peak_mb"].high) == (9.0, 9.0)
 
 
 def test_types_only_attack_has_no_sentence_metrics() -> None:

@@ -9,29 +9,56 @@ import pytest
 
 from benchmark.errors import UserError
 from benchmark.plugins.catalog import Catalog
-from benchmark.plugins.registry import Broken, find_suites, get_suite
+from benchmark.plugins.registry import Broken, find_suites, get_suite, panel_of
 from benchmark.plugins.selection import broken_among, choose_tasks
 from benchmark.runs.plan import Selection, plan_cells
 from benchmark.runs.utility_plan import plan_utility
-from tasks.suites.mini import LEFT_OUT
+from tasks.suites.mini import plan
 from tests.harness import RunCells
 
 Catalogues = tuple[Catalog, Catalog]
 
 
-def test_the_default_plan_has_every_floor_wherever_it_attacks(
+def test_the_default_plan_has_a_baseline_wherever_it_attacks(
     catalogs: Catalogues, tmp_path: Path
 ) -> None:
-    """Which is everywhere but on some large batches."""
     cells = plan_cells(Selection("mini"), *catalogs, tmp_path)
-    planned = {(cell.task.name, cell.attack.name) for cell in cells}
-    names = {cell.task.name for cell in cells}
-    left_out = {task.name for task in get_suite("mini").tasks} - names
-    assert all(name.endswith(LEFT_OUT) for name in left_out)
-    for floor in ("prior_only", "bag_of_words"):
-        assert {(name, floor) for name in names} <= planned
+    attacked = {(cell.task.name, cell.defense.name) for cell in cells}
+    guessed = {(cell.task.name, cell.defense.name) for cell in cells if cell.attack.entry.baseline}
+    assert attacked == guessed
     assert len({cell.path for cell in cells}) == len(cells)
     assert "spy" not in {cell.attack.name for cell in cells}
+    assert all(cell.task.snapshots >= 16 for cell in cells)
+
+
+def test_every_strength_of_a_defense_faces_the_whole_panel(
+    catalogs: Catalogues, tmp_path: Path
+) -> None:
+    cells = plan_cells(Selection("mini"), *catalogs, tmp_path)
+    for task in ("mini/cola", "mini/wikitext-pretrained"):
+        faced: dict[str, set[str]] = {}
+        for cell in cells:
+            if cell.task.name == task:
+                faced.setdefault(cell.defense.name, set()).add(cell.attack.name)
+        panel = set(panel_of(task))
+        assert all(panel <= attacks for attacks in faced.values())
+        for family in ("gaussian_noise", "prune", "dpsgd"):
+            strengths = [n for n in faced if n.partition("[")[0] == family and "+" not in n]
+            assert len(strengths) == 3
+        assert any("+" in name for name in faced)
+
+
+def test_utility_is_attacked_at_its_own_batch_size(catalogs: Catalogues, tmp_path: Path) -> None:
+    """For each objective there is a task with the batch size of its training, under defenses."""
+    cells = plan_cells(Selection("mini"), *catalogs, tmp_path)
+    matching = {
+        cell.task.objective
+        for cell in cells
+        if cell.task.training
+        and cell.task.batch_size == cell.task.training.batch_size
+        and cell.defense.name != "none"
+    }
+    assert matching == set(plan.PANELS)
 
 
 def test_a_broken_plugin_leaves_the_rest_of_the_plan(catalogs: Catalogues, tmp_path: Path) -> None:
@@ -53,7 +80,7 @@ def test_a_broken_defense_leaves_the_rest_of_the_trainings(
     entries = {name: entry for name, entry in catalogs[1].entries.items() if name != "prune"}
     broken = Catalog(entries, [Broken("defense", "submissions/defenses/prune.py", "SyntaxError")])
     trials = plan_utility(Selection("mini"), broken, tmp_path)
-    assert {trial.defense.name for trial in trials} >= {"none", "dpsgd"}
+    assert {trial.defense.name for trial in trials} >= {"none", "dpsgd[epsilon=8.0]"}
     both = plan_utility(Selection("mini", "cola", None, "prune,none"), broken, tmp_path)
     assert {trial.defense.name for trial in both} == {"none"}
     with pytest.raises(UserError, match="is broken: SyntaxError"):
@@ -96,7 +123,7 @@ def test_a_variant_is_asked_for_by_its_name(
     assert several == ["random", "manner[count=2,token=7]", "manner_silent"]
     tasks = choose_tasks(get_suite("mini"), "sst2,mini/cola,cola-b*")
     assert [t.name for t in tasks] == [
-        f"mini/{n}" for n in ("cola", "cola-b2", "cola-b4", "cola-b8", "sst2")
+        f"mini/{n}" for n in ("cola", "cola-b2", "cola-b4", "cola-b8", "cola-b16", "sst2")
     ]
     with pytest.raises(UserError, match="did you mean manner_silent"):
         names("manner_silence")

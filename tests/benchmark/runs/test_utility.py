@@ -42,7 +42,7 @@ from benchmark.results.schema import Status, UtilityRecord
 from benchmark.results.store import record_files
 from benchmark.results.utility_summary import utility_costs
 from benchmark.runs.plan import Selection
-from benchmark.runs.utility_plan import SEEDS, Trial, _trial, plan_utility
+from benchmark.runs.utility_plan import SEEDS, Trial, make_trial, plan_utility
 from benchmark.runs.utility_run import UtilityRun
 from benchmark.spec import Batch, Client, Defense, Update
 from benchmark.suites import Task, Training
@@ -186,7 +186,7 @@ class Quiet:
 def trials(task: Task, name: str, catalogs: Catalogues, results: Path) -> list[Trial]:
     (chosen,) = choose(catalogs[1], "defense", name)
     side = load_task(task)
-    return [_trial(Selection("mini"), side, chosen, seed, results) for seed in (0, 1)]
+    return [make_trial(Selection("mini"), side, chosen, seed, results) for seed in (0, 1)]
 
 
 @pytest.mark.parametrize(
@@ -260,13 +260,13 @@ def test_the_plan_prices_alike_tasks_once(catalogs: Catalogues, tmp_path: Path) 
     tasks = all_tasks()
     assert trained_as(tasks["mini/cola-b4"]).name == "mini/cola"
     assert trained_as(tasks["mini/cola-float64"]).name == "mini/cola-float64"
-    with pytest.raises(UserError, match="does not declare how it trains"):
-        plan_utility(Selection("mini", "agnews-fl", None, "none"), catalogs[1], tmp_path)
+    assert trained_as(tasks["mini/agnews-fl-b1-last"]).name == "mini/agnews-fl"
 
 
 def test_every_other_task_of_mini_has_a_price() -> None:
     for task in get_suite("mini").tasks:
         assert (task.training is None) == (task.family == "federated")
+        assert (task.federation is None) == (task.family != "federated")
         assert task.utility
 
 

@@ -9,10 +9,11 @@ import time
 
 import torch
 
-from benchmark.spec import Attack, Parameter, Recovery
+from benchmark.spec import Attack, Parameter, Recovery, Unsupported
 
 WAYS = ("raise", "exit", "crash", "hang", "fork", "memory", "nan", "type", "range", "wrong",
-        "second", "kill-server", "flood", "forge", "lie", "surrogate")  # fmt: skip
+        "second", "refuse", "refuse-first", "kill-server", "flood", "forge", "lie",
+        "surrogate")  # fmt: skip
 
 
 class Naughty(Attack):
@@ -30,6 +31,12 @@ class Naughty(Attack):
 
     def do_raise(self, observation):
         raise RuntimeError("on <script>purpose</script>")
+
+    def do_refuse(self, observation):
+        raise Unsupported("too long for it")
+
+    def do_refuse_first(self, observation):
+        return self.do_refuse(observation) if self.calls == 1 else Recovery([[5, 6]])
 
     def do_exit(self, observation):
         sys.exit(7)
