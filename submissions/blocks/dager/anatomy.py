@@ -77,6 +77,17 @@ class Anatomy:
         """The projections that read a layer's input."""
         return _site(self.seen.of_layer(layer)[0])
 
+    def attention(self, layer: int) -> Site:
+        """The projections that read a layer's input: in every layer those of the first one."""
+        first = self.attend.layer
+        here = f"{first.rstrip('.').rpartition('.')[0]}.{layer}."
+        names = [here + name.removeprefix(first) for name in self.attend.names]
+        try:
+            modules = [self.model.get_submodule(name) for name in names]
+        except AttributeError as error:
+            raise NoAttention(f"Layers differ from one another in {self.kind}.") from error
+        return _site(Reading(names, modules, self.attend.given, here))
+
     @torch.inference_mode()
     def inputs(
         self, ids: Tensor, sites: Sequence[Site], cache: DynamicCache | None = None
