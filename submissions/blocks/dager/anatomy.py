@@ -74,10 +74,6 @@ class Anatomy:
         return self._behind[: 0 if whole < 1 else 2 if whole < 2 else None]
 
     def attention(self, layer: int) -> Site:
-        """The projections that read a layer's input."""
-        return _site(self.seen.of_layer(layer)[0])
-
-    def attention(self, layer: int) -> Site:
         """The projections that read a layer's input: in every layer those of the first one."""
         first = self.attend.layer
         here = f"{first.rstrip('.').rpartition('.')[0]}.{layer}."
