@@ -21,9 +21,9 @@ SECRETS = ("Zanzibar", "Quimby", "90210", "peacock")
 """Words of the private and of the recovered text, which a redacted report must not have."""
 
 
-def sentence(text: str, recovered: str, attack: str = "dager", exact: bool = False) -> SentenceFinding:
+def sentence(text: str, recovered: str, exact: bool) -> SentenceFinding:
     return SentenceFinding(
-        text=text, recovered=recovered, attack=attack, exact=exact, rouge_l=1.0 if exact else 0.4,
+        text=text, recovered=recovered, attack="dager", exact=exact, rouge_l=1.0 if exact else 0.4,
         entities=[Leak(text="Quimby", leaked=exact), Leak(text=HOSTILE, leaked=True)],
         numbers=[Leak(text="90210", leaked=exact)],
     )  # fmt: skip
@@ -38,7 +38,11 @@ def condition(
         batch_size=batch_size,
         status=Status.OK,
         sentences=[
-            sentence(text, text if number < exact else f"a peacock {HOSTILE}", exact=number < exact)
+            sentence(
+                text,
+                text if number < exact else f"a purple peacock {HOSTILE}",
+                exact=number < exact,
+            )
             for number, text in enumerate(texts)
         ],
         strongest="dager",
@@ -89,10 +93,15 @@ def sample_report() -> Report:
         attacks=[
             attack(),
             attack("random", baseline=True, exact=0, rouge_l=0.05, type_f1=0.1),
-            attack("tag", status=Status.ERROR, reason=f"KeyError: {HOSTILE}", rouge_l=None),
-            attack("film", status=Status.UNSUPPORTED, reason="not defined for classification"),
+            attack(
+                "tag", status=Status.ERROR, reason=f"KeyError: {HOSTILE}", rouge_l=None, sentences=0
+            ),
+            attack(
+                "film",
+                status=Status.UNSUPPORTED,
+                reason="not defined for classification",
+                sentences=0,
+            ),
         ],
-        not_tried=[
-            NotTried(attack="dlg", defense="none", batch_size=1, reason="the time was up")
-        ],
+        not_tried=[NotTried(attack="dlg", defense="none", batch_size=1, reason="the time was up")],
     )

@@ -49,8 +49,8 @@ def judge(
         told=told,
         stopped_by_clock=any(s.stopped_by_clock for s in record.snapshots),
     )
-    if record.status is Status.UNSUPPORTED:
-        return CellFinding(cell, record, common, ())
+    if not any(result.status is Status.OK for result in record.snapshots):
+        return CellFinding(cell, record, common, ())  # no answer is not the same as a wrong one
     if truths is None:
         return CellFinding(cell, record, common, list(_blind(common.attack, cell, record)))
     reader = Reader(side.decode, side.special_ids)

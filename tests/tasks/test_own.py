@@ -210,7 +210,7 @@ def test_a_label_that_the_model_does_not_know(
     folders: Callable[[str], Path], tmp_path: Path
 ) -> None:
     text = write(tmp_path / "t", {"text": "Alice", "label": 0}, {"text": "Bob", "label": 7})
-    with pytest.raises(UserError, match="Line 2 .* has the label 7, which is none of the 2"):
+    with pytest.raises(UserError, match=r"Line 2 .* has the label 7, which is none of the 2"):
         suite(folders("bert"), text, "classification")
 
 
@@ -226,8 +226,6 @@ def test_an_architecture_that_transformers_does_not_know(
         suite(source, write(tmp_path / "t", "Alice"), "causal-lm")
 
 
-def test_weights_that_do_not_fill_the_model(
-    folders: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_weights_that_do_not_fill_the_model(folders: Callable[[str], Path], tmp_path: Path) -> None:
     with pytest.raises(UserError, match="do not fill a model for causal-lm"):
         suite(folders("bert"), write(tmp_path / "t", "Alice"), "causal-lm")

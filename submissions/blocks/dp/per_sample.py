@@ -58,9 +58,7 @@ class _Mixed(Exception):
     """Opacus does not know a layer, or the layer hides which sample is which."""
 
 
-def _together(
-    client: Client, batch: Batch, names: Sequence[str]
-) -> Iterator[Mapping[str, Tensor]]:
+def _together(client: Client, batch: Batch, names: Sequence[str]) -> Iterator[Mapping[str, Tensor]]:
     """As many samples at a time as memory holds, by one backward pass."""
     parameters = {n: p for n, p in client.model.named_parameters() if n in set(names)}
     size = sum(parameter.numel() for parameter in parameters.values())

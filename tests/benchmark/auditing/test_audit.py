@@ -178,7 +178,8 @@ def test_named_gradients_without_the_text(engine: LocalEngine) -> None:
 def test_named_gradients_with_the_text(engine: LocalEngine) -> None:
     model = make_model("gpt2")
     request = AuditRequest(attacks=("dager",), seconds=WAITING)
-    shared = {name: value for name, value in gradients(model, TEXTS[:1]).items() if "wte" not in name}
+    every = gradients(model, TEXTS[:1])
+    shared = {name: value for name, value in every.items() if "wte" not in name}
     report = audit_update(
         model, make_tokenizer("causal-lm"), shared, request, texts=TEXTS[:1], running=engine
     )

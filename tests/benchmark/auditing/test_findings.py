@@ -127,9 +127,7 @@ def test_effects_are_judged_against_no_defense_and_against_guessing(
     assert (found[4].status, found[4].reason) == (Status.ERROR, "it cannot")
 
 
-def test_answers_of_several_attacks_are_put_together(
-    side: LoadedTask, truths: list[Truth]
-) -> None:
+def test_answers_of_several_attacks_are_put_together(side: LoadedTask, truths: list[Truth]) -> None:
     exact = true_ids(truths)
     findings = [
         judged(side, truths, [exact[0], []], attack="dager"),

@@ -1,4 +1,4 @@
-"""What an audit concludes: effects of defenses, plain sentences, and reports without private words."""
+"""What an audit concludes, in plain sentences, and what is left of it without private words."""
 
 from __future__ import annotations
 
