@@ -92,7 +92,7 @@ class PreparedTask(LoadedTask):
         if self.prior_directory is None:
             return False
         mine, its = (d / "tokenizer.json" for d in (self.model_directory, self.prior_directory))
-        return mine.read_bytes() == its.read_bytes()
+        return mine.is_file() and mine.read_bytes() == its.read_bytes()
 
     @cached_property
     def settings_digest(self) -> str:

@@ -8,6 +8,7 @@ import sys
 import typer
 
 from benchmark.cli import (
+    audit,
     browse,
     check,
     compare,
@@ -47,6 +48,7 @@ app.command()(orderings.orderings)
 app.command()(submit.submit)
 app.command("import")(submit.import_)
 app.command()(verify.verify)
+app.command()(audit.audit)
 app.add_typer(snapshots.app, name="snapshots", no_args_is_help=True)
 
 

@@ -74,6 +74,8 @@ class Updated(Strict):
     roles: dict[str, str]
     kept: Annotated[list[str], Field(max_length=100_000)] = []
     """Parameters that the client trains and keeps to itself."""
+    seconds: Seconds | None = None
+    """In which the client made it."""
 
 
 class Trained(Strict):

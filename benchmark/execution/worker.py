@@ -153,10 +153,12 @@ def send_updates(
         with _weights_kept(model, bool(item.warmup)):
             earlier = [read(assignment.inbox / file) for file in item.warmup]
             take_steps(client, earlier, work.momentum, item.seed)
-            update = one_update(defense, client, read(assignment.inbox / item.file), item.seed)
+            batch = read(assignment.inbox / item.file)
+            with Stopwatch(device) as watch:
+                update = one_update(defense, client, batch, item.seed)
         tensors = {n: t.detach().cpu().contiguous() for n, t in update.tensors.items()}
         save_file(tensors, assignment.outbox / item.out)
-        emit(_updated(item, update, client))
+        emit(_updated(item, update, client, watch.seconds))
 
 
 def _make_federated_updates(work: UpdateJob, assignment: Assignment, emit: Emit) -> None:
@@ -165,11 +167,15 @@ def _make_federated_updates(work: UpdateJob, assignment: Assignment, emit: Emit)
     for item in work.batches:
         update, client = federated_client.observed_update(everyone, item)
         federated_client.write_tensors(update.tensors, assignment.outbox / item.out)
-        emit(_updated(item, update, client, everyone.kept))
+        emit(_updated(item, update, client, None, everyone.kept))
 
 
 def _updated(
-    item: PrivateBatchFile, update: Update, client: Client, kept: Sequence[str] = ()
+    item: PrivateBatchFile,
+    update: Update,
+    client: Client,
+    seconds: float | None,
+    kept: Sequence[str] = (),
 ) -> Updated:
     return Updated(
         kept=list(kept),
@@ -181,6 +187,7 @@ def _updated(
         epsilon=update.epsilon,
         bytes_up=update.bytes_up,
         roles={str(role): name for role, name in client.roles.names.items()},
+        seconds=seconds,
     )
 
 

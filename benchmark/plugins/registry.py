@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, Unpack, cast
 
 from benchmark.errors import unknown_name
+from benchmark.files import Strict
 from benchmark.spec import Batch, Objective, Prior, Roles
-from benchmark.suites import LoadedTask, Suite, Task
+from benchmark.suites import LoadedTask, ObjectiveName, Suite, Task
 
 if TYPE_CHECKING:
     import torch
@@ -102,6 +103,48 @@ def weight_packages() -> dict[str, list[Task]]:
             for package in held.get(name, ()) if source == "package" else ():
                 needed.setdefault(package, []).append(task)
     return needed
+
+
+class AuditQuestion(TypedDict):
+    """What a user asks to be measured of a model and a text of her own."""
+
+    model: str
+    """What the user calls it."""
+    source: Path
+    """Where it lies."""
+    text: Path
+    """JSON Lines, or one text a line."""
+    objective: ObjectiveName
+    batch_size: int
+    local_steps: int
+    learning_rate: float
+    sentences: int
+    """Texts that are attacked at most."""
+    attacks: Sequence[str] | None
+    """Strongest first; None: all of them."""
+    defenses: Sequence[str] | None
+    """Beside none; None: the usual ones."""
+    utility: bool
+    other_sizes: bool
+    """Look at other batch sizes, too."""
+    unknown_text: bool
+    """The text only stands in for one that nobody has told: nothing of it may be granted."""
+
+
+def find_own_model(reference: str) -> Path:
+    """The folder of a model that a user names by its path or by a model reference."""
+    return cast(Path, importlib.import_module("tasks.own.model").find_model(reference))
+
+
+def own_suite(folder: Path, **question: Unpack[AuditQuestion]) -> Suite:
+    """Tasks over a user's own model and text, staged in a folder, and what to run on them."""
+    module = importlib.import_module("tasks.own.suite")
+    return cast(Suite, module.own_suite(folder, **question))
+
+
+def render_audit(report: Strict) -> str:
+    """The report of an audit as one page."""
+    return cast(str, importlib.import_module("leaderboard.render.audit").render(report))
 
 
 class SiteContent(TypedDict):

@@ -68,6 +68,8 @@ class Run:
     memory_limit_mb: float
     device: str
     done: list[Record] = field(default_factory=list)
+    build_limit: float | None = None
+    """Seconds that making the snapshots of a task may take; None: as many as a cell."""
 
     def run(self, cells: Sequence[Cell]) -> list[Record]:
         """Run all cells that are not there yet; records are written as cells end."""
@@ -95,7 +97,8 @@ class Run:
         if not missing:
             return self._recover_jobs(snapshots, cells)
         built = partial(self._built, snapshots, missing, cells)
-        return [snapshots.job(missing, self.time_limit, self.memory_limit_mb, built)]
+        limit = self.build_limit or self.time_limit
+        return [snapshots.job(missing, limit, self.memory_limit_mb, built)]
 
     def _train_first(self, cells: list[Cell]) -> Iterable[Job]:
         """Cells on a later round of a federated training need the rounds before it."""

@@ -219,14 +219,16 @@ class SnapshotSet:
     def store(self, indices: Sequence[int], outcome: Outcome) -> None:
         """Store what a defense's client sent; raises `DefenseFailed` where something is missing."""
         self.discard_staging(outcome)
-        checked = dict(self.updates(indices, outcome))
-        others = [i for i in self.indices if i not in checked and self._is_current(i)]
-        stored = [read_manifest(self.path(index)).sketch for index in others]
-        with _as_failure():
-            require_same_names([*stored, *(update.tensors for update in checked.values())])
-            require_same_names(update.kept for update in checked.values())
-        for index, update in checked.items():
-            self._store(index, update)
+        others = [i for i in self.indices if i not in indices and self._is_current(i)]
+        names = [frozenset(read_manifest(self.path(index)).sketch) for index in others]
+        kept: list[frozenset[str]] = []
+        for index, update in self.updates(indices, outcome):  # one at a time: each may be large
+            names.append(frozenset(update.tensors))
+            kept.append(frozenset(update.kept))
+            with _as_failure():
+                require_same_names(names)
+                require_same_names(kept)
+            self.keep(index, update)
 
     def updates(
         self, indices: Sequence[int], outcome: Outcome
@@ -239,13 +241,14 @@ class SnapshotSet:
             with _as_failure():
                 made = outcome.made / f"{index:03d}.safetensors"
                 update = validate_update(self.side, said[index], made)
+            made.unlink()  # half of what updates take on disk
             yield index, update
 
     def discard_staging(self, outcome: Outcome) -> None:
         """Remove the private batches that were laid out for the defense."""
         shutil.rmtree(outcome.job.files["batches"], ignore_errors=True)
 
-    def _store(self, index: int, update: CheckedUpdate) -> None:
+    def keep(self, index: int, update: CheckedUpdate) -> None:
         """Store an update's tensors, written by the harness, and then their manifest."""
         target = self.path(index)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -267,6 +270,7 @@ class SnapshotSet:
             noise_scale=update.noise_scale,
             epsilon=update.epsilon,
             bytes_up=update.bytes_up,
+            seconds=update.seconds,
             roles={str(k): v for k, v in self.side.form.roles.names.items()},
             sketch=sketch_all(update.tensors),
             kept=list(update.kept),

@@ -58,6 +58,8 @@ class Manifest(Strict):
     noise_scale: FiniteFloat | None
     epsilon: FiniteFloat | None
     bytes_up: int
+    seconds: FiniteFloat | None = None
+    """In which the client made the update; no attack is told."""
     roles: dict[str, str]
     """Parameter name of each role that the model has."""
     sketch: dict[str, list[FiniteFloat]]

@@ -51,6 +51,7 @@ class CheckedUpdate:
     epsilon: float | None
     kept: tuple[str, ...] = ()
     """Parameters that the client trains and keeps to itself."""
+    seconds: float | None = None
 
     @property
     def bytes_up(self) -> int:
@@ -94,6 +95,7 @@ def validate_update(side: LoadedTask, said: Updated, path: Path) -> CheckedUpdat
         noise_scale=None if noise is None else float(f"{noise:.{NOISE_DIGITS}g}"),
         epsilon=_bounded("epsilon", said.epsilon, LARGEST_EPSILON),
         kept=_kept(side, said, tensors),
+        seconds=said.seconds,
     )
 
 

@@ -81,13 +81,13 @@ class Dager(Attack):
             int(values["restarts"]),
             int(values["rounds"]),
         )
-        try:
-            reader = (PublishedReader if published else Reader)(observation.public, settings)
-        except NoAttention as reason:
-            raise Unsupported(str(reason)) from reason
         clock = Clock(observation.seconds_left, SHARE)
         effort = Effort(int(1e6 * float(values["work"])), clock)
-        return _explained(reader.read(observation, effort), effort)
+        try:
+            reader = (PublishedReader if published else Reader)(observation.public, settings)
+            return _explained(reader.read(observation, effort), effort)
+        except NoAttention as reason:
+            raise Unsupported(str(reason)) from reason
 
 
 def _explained(found: Recovery, effort: Effort) -> Recovery:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmark.errors import UserError, unknown_name
 from benchmark.paths import data_directory
-from tasks.corpora import builtin
+from tasks.corpora import builtin, own
 from tasks.corpora.base import Row, Split
 from tasks.corpora.cutting import Layout, cut
 
@@ -55,6 +55,8 @@ def load(reference: str, split: Split) -> tuple[Row, ...]:
     source, name = _parts(reference)
     if source == "builtin":
         return builtin.load(name, split)
+    if source == "own":
+        return own.load(name, split)
     read = partial(_hub_rows, name) if source == "hub" else partial(_file_rows, name)
     return cut(reference, _layout(source, name), read)[split]
 
@@ -64,6 +66,8 @@ def digest(reference: str) -> str:
     source, name = _parts(reference)
     if source == "builtin":
         return builtin.digest(name)
+    if source == "own":
+        return name  # which is a digest
     fingerprint = hashlib.sha256(f"{_RECIPE} {reference} {_layout(source, name)}".encode())
     if source == "data":  # a hub reference pins its content by the commit
         for path in map(partial(_path, name), ("train", CORPORA[name].held_out)):
@@ -81,7 +85,7 @@ def _parts(reference: str) -> tuple[str, str]:
     source, _, name = reference.partition(":")
     if source == "hub":
         _hub_parts(name)
-    elif reference not in names():
+    elif source != "own" and reference not in names():
         raise unknown_name("corpus", reference, names())
     return source, name
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-_PATTERNS = (
+MODEL_FILES = (
     "config.json", "*.safetensors", "*.safetensors.index.json", "tokenizer.json",
     "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
     "vocab.txt", "merges.txt", "*.spm", "*.model",
 )  # fmt: skip
+"""What a model folder consists of: weights, configuration and tokenizer."""
 
 _known: dict[tuple[str, int, int], str] = {}
 """Fingerprints of files by path, modification time and size, for the life of the process."""
@@ -17,7 +18,7 @@ _known: dict[tuple[str, int, int], str] = {}
 
 def model_digest(directory: Path) -> str:
     """SHA-256 over the weights, configuration and tokenizer files, in hexadecimal."""
-    files = sorted({path for pattern in _PATTERNS for path in directory.glob(pattern)})
+    files = sorted({path for pattern in MODEL_FILES for path in directory.glob(pattern)})
     total = hashlib.sha256()
     for path in files:
         total.update(f"{path.name}\0{_file_digest(path)}\n".encode())

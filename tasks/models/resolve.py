@@ -26,12 +26,12 @@ _NESTED = ["*/*"]
 def locate(reference: str) -> Path:
     """The folder that a model reference names, fetched first where it lies on the hub."""
     source, separator, name = reference.partition(":")
-    if not separator or source not in _SOURCES:
+    if not separator or source not in SOURCES:
         raise UserError(
             f"{reference!r} is not a model reference; write <source>:<name> with one of the "
-            f"sources {', '.join(sorted(_SOURCES))}."
+            f"sources {', '.join(sorted(SOURCES))}."
         )
-    return _SOURCES[source](name)
+    return SOURCES[source](name)
 
 
 def builtin_names() -> tuple[str, ...]:
@@ -129,7 +129,7 @@ def _downloaded(repository: str, revision: str) -> Path:
     return folder
 
 
-_SOURCES: dict[str, Callable[[str], Path]] = {
+SOURCES: dict[str, Callable[[str], Path]] = {
     "builtin": _builtin,
     "dir": _directory,
     "hub": _hub,

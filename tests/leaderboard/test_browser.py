@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leaderboard.render.site import render
+from tests.audit_samples import sample_report
 from tests.leaderboard.samples import sample_catalogue
 
 if TYPE_CHECKING:
@@ -100,6 +101,17 @@ def console(browser: Chrome) -> list[object]:
     """What the browser logged since the last call."""
     entries: list[object] = browser.get_log("browser")
     return entries
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_an_audit_is_readable_on_a_phone(browser: Chrome, tmp_path: Path, scheme: str) -> None:
+    console(browser)
+    resize(browser, 390, scheme)
+    browser.get(sample_report().save(tmp_path / "report.html").as_uri())
+    browser.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+    assert browser.execute_script(CONTRASTS) == []
+    assert console(browser) == []
 
 
 def test_the_console_is_silent(browser: Chrome, sample_site: Path) -> None:

@@ -14,6 +14,7 @@ from submissions.blocks.dager.context import Context
 from submissions.blocks.dager.decoder import Found, PrefixSearch
 from submissions.blocks.dager.effort import Effort
 from submissions.blocks.dager.encoder import Entries, SentenceSearch
+from submissions.blocks.dager.heads import Heads
 from submissions.blocks.dager.shares import Shares, shares_of
 from submissions.blocks.dager.spans import Span, span_of
 from submissions.blocks.dager.vocabulary import Candidates, FirstInputs, candidates
@@ -47,6 +48,7 @@ class Reader:
         self.settings = settings
         self.anatomy = Anatomy(public.model)
         self.inputs = FirstInputs(self.anatomy, public.max_tokens)
+        self.heads = None if self.anatomy.causal else Heads(self.anatomy)
         self.sites = self.anatomy.behind(public.objective.name == "causal-lm")
 
     @torch.inference_mode()
@@ -58,10 +60,10 @@ class Reader:
             return Recovery(note="The update holds no gradient of the first attention layer.")
         generator = torch.Generator().manual_seed(observation.seed)
         fitting = self._fitting(span, generator)
-        if not self.anatomy.shape.causal:
+        if not self.anatomy.causal:
             fitting = self._filled(fitting, span, observation)
         checks = self._checks(observation)
-        if self.anatomy.shape.causal:
+        if self.anatomy.causal:
             found = self._prefixes(span, fitting, checks, observation, effort)
         else:
             found = self._sentences(span, fitting, checks, observation, effort, generator)
@@ -100,12 +102,12 @@ class Reader:
         allowed = torch.ones(len(self.inputs.words), dtype=torch.bool, device=found.tokens.device)
         allowed[list(self.public.forbidden_ids)] = False
         kept = allowed[found.tokens]
-        if not self.anatomy.shape.causal:
+        if not self.anatomy.causal:
             kept &= found.positions > 0
             kept |= (found.tokens == end) & (found.positions > 1)
         numbers = kept.nonzero().flatten()
         most = CROWDED * self.public.batch_size
-        if not self.anatomy.shape.position:  # one set of words for all places
+        if not self.inputs.has_places:  # one set of words for all places
             most *= self.public.max_tokens
         if len(numbers) > most * len(self.inputs.places):  # far too many: the closest at each place
             numbers = numbers[_largest(found.positions[numbers], -found.ratios[numbers], most)]
@@ -160,7 +162,7 @@ class Reader:
         effort: Effort,
     ) -> list[Found]:
         def tokens_at(place: int) -> Tensor:
-            if not self.anatomy.shape.position:
+            if not self.inputs.has_places:
                 return fitting.tokens
             return fitting.tokens[fitting.positions == place]
 
@@ -196,11 +198,14 @@ class Reader:
         shares = shares_of(self.anatomy.first, observation.update.tensors, span,
                            self.inputs.build(tokens, positions))  # fmt: skip
         lengths = observation.lengths or _lengths(positions, tokens, shares.sizes, end)
-        kept = positions < max(lengths, default=0)
+        if not lengths:  # noise hides where sentences end
+            return []
+        kept = positions < max(lengths)
         positions, tokens = positions[kept], tokens[kept]
         entries = Entries(positions, tokens, Shares(shares.sizes[kept], shares.directions[kept]))
         inputs = self.inputs.build(tokens, positions).to(self.inputs.words.dtype)
-        context = Context(self.anatomy, inputs, positions, checks[0][1], SKETCH, generator, effort)
+        assert self.heads is not None  # of every encoder
+        context = Context(self.heads, inputs, positions, checks[0][1], SKETCH, generator, effort)
         search = SentenceSearch(
             self.anatomy, checks, context, entries, (start, end), self.settings.limit,
             self.settings.restarts, self.settings.rounds, generator, effort,

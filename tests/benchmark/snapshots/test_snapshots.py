@@ -113,7 +113,7 @@ def test_other_tensors_with_a_proper_seal_are_still_different(
     kept = path.read_bytes(), path.with_suffix(".json").read_bytes()
     try:
         tensors = {name: tensor.numpy() * 1.5 for name, tensor in load_file(path).items()}
-        snapshots._store(2, CheckedUpdate(tensors, "gradient", 1, 1.0, None, None))
+        snapshots.keep(2, CheckedUpdate(tensors, "gradient", 1, 1.0, None, None))
         bad = [v for v in verify.verify(engine, [snapshots], 8000) if not v.fine]
         assert [v.word for v in bad] == ["different"]
     finally:
