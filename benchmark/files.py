@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from benchmark.errors import UserError
 
 FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
-LONGEST_NAME = 200
+LONGEST_NAME = 230
 """Bytes of a file's name; systems take 255, and a file in the making has a longer one."""
 Parameters = dict[str, bool | int | float | str]
 

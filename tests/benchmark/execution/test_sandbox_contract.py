@@ -84,7 +84,7 @@ def answers(records: list[Record]) -> list[object]:
 
 @pytest.mark.parametrize(
     ("attack", "defense"),
-    [("bag_of_words", "none"), ("lamp_cos_quick[steps=4]", "none"), ("dager", "gaussian_noise"),
+    [("bag_of_words", "none"), ("lamp_cos_quick[steps=4]", "none"), ("dager_brief", "gaussian_noise"),
      ("random", "dpsgd"), ("bag_of_words", "prune")],
 )  # fmt: skip
 def test_built_in_attacks_and_defenses_answer_alike(

@@ -42,10 +42,11 @@ def test_every_strength_of_a_defense_faces_the_whole_panel(
                 faced.setdefault(cell.defense.name, set()).add(cell.attack.name)
         panel = set(panel_of(task))
         assert all(panel <= attacks for attacks in faced.values())
-        for family in ("gaussian_noise", "prune", "dpsgd"):
-            strengths = [n for n in faced if n.partition("[")[0] == family and "+" not in n]
-            assert len(strengths) == 3
-        assert any("+" in name for name in faced)
+        if task == "mini/cola":
+            for family in ("gaussian_noise", "prune", "dpsgd"):
+                strengths = [n for n in faced if n.partition("[")[0] == family and "+" not in n]
+                assert len(strengths) == 3
+            assert any("+" in name for name in faced)
 
 
 def test_utility_is_attacked_at_its_own_batch_size(catalogs: Catalogues, tmp_path: Path) -> None:

@@ -29,7 +29,11 @@ SECRETS = {
     Knowledge.FREQUENCIES: "frequencies",
     Knowledge.TYPE_COUNT: "type_count",
 }
-FILES = {Knowledge.PRIOR: "prior", Knowledge.PUBLIC_TEXT: "public.json"}
+FILES = {
+    Knowledge.PRIOR: "prior",
+    Knowledge.PUBLIC_TEXT: "public.json",
+    Knowledge.PUBLIC_TABLE: "table.safetensors",
+}
 
 
 @pytest.fixture(scope="module")

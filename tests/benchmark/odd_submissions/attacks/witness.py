@@ -30,6 +30,7 @@ class Witness(Attack):
             "type-count": observation.type_count,
             "public-text": public.text or public.sources or None,
             "prior": public.prior,
+            "public-table": public.table,
         }
         jobs = [each for each in gc.get_objects() if type(each).__name__ == "Assignment"]
         note = {
