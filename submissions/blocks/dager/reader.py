@@ -114,8 +114,10 @@ class Reader:
     def _filled(self, fitting: Candidates, span: Span, observation: Observation) -> Candidates:
         """At places of an encoder's sentences where nothing fits, what comes closest."""
         end = boundary(self.public)[1]
-        ends = fitting.positions[fitting.tokens == end]
-        longest = max(observation.lengths or [int(ends.max()) + 1 if len(ends) else 0])
+        if end is None:
+            return fitting
+        fitting = self._with_ends(fitting, span, observation, end)
+        longest = int(fitting.positions[fitting.tokens == end].max()) + 1
         words = torch.arange(len(self.inputs.words), device=fitting.tokens.device)
         words = words[~torch.isin(words, words.new_tensor(sorted(self.public.forbidden_ids)))]
         positions, tokens, ratios = [fitting.positions], [fitting.tokens], [fitting.ratios]
@@ -126,12 +128,28 @@ class Reader:
                 positions.append(torch.full_like(best, place))
                 tokens.append(words[best])
                 ratios.append(each[best])
-        for length in set(observation.lengths or ()):
-            if not bool((ends == length - 1).any()):
-                positions.append(words.new_tensor([length - 1]))
-                tokens.append(words.new_tensor([end]))
-                ratios.append(span.ratios(self.inputs.build(tokens[-1], positions[-1])))
         return Candidates(torch.cat(positions), torch.cat(tokens), torch.cat(ratios))
+
+    def _with_ends(
+        self, fitting: Candidates, span: Span, observation: Observation, end: int
+    ) -> Candidates:
+        """With an end at every known length, or where none fits at those that come closest."""
+        there = fitting.positions[fitting.tokens == end]
+        places = torch.arange(2, len(self.inputs.places), device=there.device)
+        if observation.lengths is not None:
+            places = places.new_tensor(sorted({n - 1 for n in observation.lengths}))
+            places = places[~torch.isin(places, there)]
+        elif len(there):
+            return fitting
+        ratios = span.ratios(self.inputs.build(torch.full_like(places, end), places))
+        if observation.lengths is None:
+            best = ratios.argsort()[: CLOSEST * observation.batch_size]
+            places, ratios = places[best], ratios[best]
+        return Candidates(
+            torch.cat([fitting.positions, places]),
+            torch.cat([fitting.tokens, torch.full_like(places, end)]),
+            torch.cat([fitting.ratios, ratios]),
+        )
 
     def _prefixes(
         self,
