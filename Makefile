@@ -16,7 +16,7 @@ help:
 	@echo "                  (OPTIONS='--jobs 1' goes to both runs; RESULTS, SITE, SUITE, SEED)"
 	@echo "make test         set up, then ruff, mypy and the whole test suite"
 	@echo "make open         install the weights of the open suite into .venv"
-	@echo "make timing       only the timing tests"
+	@echo "make timing       the ratios of processor time, measured and asserted"
 	@echo "make clean        remove .venv, caches and the rendered site"
 
 $(READY): pyproject.toml constraints.txt
@@ -40,7 +40,7 @@ leaderboard: $(READY)
 
 test: $(READY) lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder --ignore tests/timing
-	OMP_NUM_THREADS=1 $(BIN)/pytest tests/timing
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/timing --benchmark-disable
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -48,7 +48,8 @@ lint: $(READY)
 	$(BIN)/mypy
 
 timing: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/pytest tests/timing
+	@mkdir -p .benchmarks
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/timing -s --benchmark-json .benchmarks/timing.json
 
 open: $(OPEN)
 	@echo "Installed. Set LEAKBOARD_DATA to a folder of corpora, then: $(BIN)/leakboard run --suite open"

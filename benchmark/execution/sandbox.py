@@ -48,6 +48,8 @@ SLEEPING_THREADS = {
 take a multiple of its share: of GNU's OpenMP, which torch brings, and of Intel's where that is
 installed. NumPy's OpenBLAS spins whatever it is told, and its problems here are small: one thread.
 """
+SAME_SUMS = {"MKL_CBWR": "AUTO,STRICT", "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+"""A matrix product has the same digits wherever its operands happen to lie in memory."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 NOBODY = "65534"
 
@@ -219,7 +221,7 @@ def environment(threads: int, device: str, home: Path) -> dict[str, str]:
         "OMP_NUM_THREADS": str(threads),
         "MKL_NUM_THREADS": str(threads),
         **SLEEPING_THREADS,
-        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+        **SAME_SUMS,
     }
     if device.startswith("cuda:"):
         variables["CUDA_VISIBLE_DEVICES"] = device.removeprefix("cuda:")

@@ -23,6 +23,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from benchmark.execution.sandbox import environment
+from tests.timing.ratios import only_timed
 
 SHARE = 1 / 2
 """Of a core that a thread of the recovery has beside a busy loop."""
@@ -45,6 +46,7 @@ def test_a_busy_machine_costs_at_most_twice_its_share(
     benchmark: BenchmarkFixture, tmp_path: Path
 ) -> None:
     """One thread and two, on idle cores and on busy ones in turn, and of each the median."""
+    only_timed(benchmark)
     with recovering(1, tmp_path) as one, recovering(2, tmp_path) as two, busy_cores() as pause:
         idle: dict[int, list[float]] = {1: [], 2: []}
         busy: dict[int, list[float]] = {1: [], 2: []}
