@@ -58,7 +58,7 @@ class Dager(Attack):
             6.0, "Distance from a span that passes, as a multiple of what noise explains.", 1.0, 1e6
         ),
         "rounds": Parameter(
-            12, "Rounds of an encoder's search; unlike time, the same on every machine.", 1, 1 << 20
+            24, "Rounds of an encoder's search; unlike time, the same on every machine.", 1, 1 << 20
         ),
         "work": Parameter(
             WORK, "Millions of attention scores after which the search of a batch ends.", 0.001, 1e6

@@ -6,12 +6,15 @@ import ast
 import csv
 import json
 import random
+import re
+import shlex
 from pathlib import Path
 
 import pytest
 
+from benchmark.plugins.catalog import Catalog
 from submissions import tuning
-from submissions.tuning import BadInput, Trial, grid_of, seeds_of, standings
+from submissions.tuning import BadInput, Trial, grid_of, options_of, seeds_of, standings
 from tests.conftest import ROOT
 
 
@@ -59,6 +62,21 @@ def test_it_reaches_the_harness_by_its_command_only() -> None:
     tree = ast.parse((ROOT / "submissions" / "tuning.py").read_text())
     modules = [n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)]
     assert not [name for name in modules if name and name.startswith(("benchmark", "tasks"))]
+
+
+def test_calls_in_the_documentation_can_be_made(catalogs: tuple[Catalog, Catalog]) -> None:
+    pages = [ROOT / "CONTRIBUTING.md", ROOT / "docs" / "methods.md"]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    calls = re.findall(r"python -m submissions\.tuning ([^`\n]*--out [^`\n]*)", text)
+    assert len(calls) > 5
+    known = catalogs[0].names()
+    for call in calls:
+        options = options_of(shlex.split(call))
+        seeds_of(options.seeds)
+        for attack in options.attack.split(","):
+            for combination in grid_of(options.grid):
+                entry, _ = known[attack]
+                entry.check_parameters(combination)
 
 
 def test_what_was_tried_is_run_scored_and_written(
