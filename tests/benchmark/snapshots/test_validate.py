@@ -72,6 +72,12 @@ def test_what_is_no_plain_update_is_invalid_and_reaches_no_attack(
     assert not folder.exists() or list(folder.iterdir()) == []
 
 
+def header(file: Path) -> bytes:
+    """What a file says of its tensors, before their numbers begin."""
+    content = file.read_bytes()
+    return content[: 8 + int.from_bytes(content[:8], "little")]
+
+
 @pytest.mark.parametrize("way", ["spaces", "order"])
 def test_the_harness_writes_the_file_itself(way: str, run_cells: RunCells) -> None:
     """So what a header may say in several ways, it says in one."""
@@ -79,7 +85,10 @@ def test_the_harness_writes_the_file_itself(way: str, run_cells: RunCells) -> No
     run_cells("random")
     for index in range(FEW):
         plain = snapshot_path("mini/cola", "none", 0, index)
-        assert stored(way, index).read_bytes() == plain.read_bytes()
+        assert header(stored(way, index)) == header(plain)
+        # the plain one may be another test's, made with another number of threads
+        tensors, expected = load_file(stored(way, index)), load_file(plain)
+        assert all(np.allclose(tensors[n], expected[n], rtol=1e-4, atol=1e-6) for n in expected)
 
 
 def test_bytes_and_roles_are_the_harness_own(run_cells: RunCells) -> None:
