@@ -7,11 +7,8 @@ batch size attack the same sentences.
 from __future__ import annotations
 
 import random
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-
-import numpy as np
 
 from benchmark.suites import Task
 from tasks.corpora.base import Entity, Row
@@ -31,26 +28,26 @@ def shuffled(rows: Sequence[Row], corpus: str, seed: int, turn: int = 0) -> list
     return order
 
 
-def batches(task: Task, rows: Sequence[Row], sizes: Sequence[int], seed: int) -> list[list[Row]]:
+def batches(task: Task, rows: Sequence[Row], sizes: Sequence[int]) -> list[list[Row]]:
     """All batches that a task can draw; `sizes` are the rows' token counts."""
     longest = task.max_tokens if task.fit == "drop" else max(sizes)
     fitting = [
         (row, size)
         for row, size in zip(rows, sizes, strict=True)
-        if task.min_tokens <= size <= longest
+        if task.min_tokens <= size <= longest and private_words(row) >= task.private_tokens
     ]
     if task.fit == "join":
         fitting = _joined(fitting, task.max_tokens)
     kept = [row for row, _ in fitting]
-    if task.clients and task.dirichlet_alpha:
-        labels = [row.label or 0 for row in kept]
-        shares = spread(labels, task.clients, task.dirichlet_alpha, f"{task.corpus} {seed}")
-        batch = task.batch_size
-        return [[kept[i] for i in share[:batch]] for share in shares if len(share) >= batch]
     if task.batch_tokens:
         return _filled(fitting, task.batch_tokens)
     whole = len(kept) // task.batch_size * task.batch_size
     return [kept[i : i + task.batch_size] for i in range(0, whole, task.batch_size)]
+
+
+def private_words(row: Row) -> int:
+    """Words with a digit, FedeVocab's private tokens."""
+    return sum(any(map(str.isdigit, word)) for word in row.text.split())
 
 
 def _joined(fitting: Sequence[tuple[Row, int]], enough: int) -> list[tuple[Row, int]]:
@@ -94,21 +91,3 @@ def _filled(fitting: Sequence[tuple[Row, int]], limit: int) -> list[list[Row]]:
         found[-1].append(row)
         tokens += size
     return found[:-1]
-
-
-def spread(labels: Sequence[int], clients: int, alpha: float, seed: str) -> list[list[int]]:
-    """Row numbers of each client: every label is dealt out in Dirichlet(alpha) proportions."""
-    entropy = np.frombuffer(seed.encode(), dtype=np.uint8).tolist()
-    generator = np.random.Generator(np.random.PCG64(entropy))
-    by_label: dict[int, list[int]] = defaultdict(list)
-    for number, label in enumerate(labels):
-        by_label[label].append(number)
-    shares: list[list[int]] = [[] for _ in range(clients)]
-    for label in sorted(by_label):
-        numbers = by_label[label]
-        cuts = generator.dirichlet([alpha] * clients).cumsum()[:-1] * len(numbers)
-        for share, part in zip(shares, np.split(np.array(numbers), cuts.astype(int)), strict=True):
-            share.extend(int(n) for n in part)
-    for share in shares:
-        share.sort()  # back into the shuffled order, so a client's first batch mixes its labels
-    return shares

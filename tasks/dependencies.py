@@ -24,5 +24,5 @@ UPDATES = tuple(
 )
 """From text to batches, losses and what a model is asked."""
 
-TRAINING = (HERE / "training_data.py",)
+TRAINING = (HERE / "training_data.py", HERE / "partitions.py")
 """Which rows train, validate and test."""

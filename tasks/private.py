@@ -15,12 +15,19 @@ from typing import TYPE_CHECKING
 
 from benchmark.errors import UserError
 from benchmark.spec import Batch, TrueSentence, Truth
-from benchmark.suites import LoadedTask, ModelForm, PrivateBatch, Task, TrainingData
+from benchmark.suites import (
+    FederatedData,
+    LoadedTask,
+    ModelForm,
+    PrivateBatch,
+    Task,
+    TrainingData,
+)
 from tasks import corpora
 from tasks.corpora.base import Row
 from tasks.models.form import model_form
 from tasks.models.materialize import locate, materialize, model_digest
-from tasks.training_data import training_rows, training_settings
+from tasks.training_data import federated_rows, training_rows, training_settings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,6 +48,7 @@ class PreparedTask(LoadedTask):
         named = None if task.prior in (None, "self") else task.prior
         self._prior_directory = locate(named) if named else None
         self._batches: dict[int, list[list[Row]]] = {}
+        self._federated: dict[int, FederatedData] = {}
 
     @property
     def model_directory(self) -> Path:
@@ -59,7 +67,7 @@ class PreparedTask(LoadedTask):
 
         return open_tokenizer(self.model_directory)
 
-    @property
+    @cached_property
     def form(self) -> ModelForm:
         """Names, shapes and roles of the model's parameters."""
         return model_form(self.model_directory, self.task.objective)
@@ -84,7 +92,7 @@ class PreparedTask(LoadedTask):
         if self.prior_directory is None:
             return False
         mine, its = (d / "tokenizer.json" for d in (self.model_directory, self.prior_directory))
-        return mine.read_bytes() == its.read_bytes()
+        return mine.is_file() and mine.read_bytes() == its.read_bytes()
 
     @cached_property
     def settings_digest(self) -> str:
@@ -93,6 +101,8 @@ class PreparedTask(LoadedTask):
         settings: list[object] = [task.objective, task.mode, task.precision, task.version]
         settings += [task.local_steps, task.learning_rate] if task.local_steps > 1 else []
         settings += [definition(task), self.corpus_digest] if task.warmup_steps else []
+        if task.federation is not None:
+            settings += [vars(task.federation), task.observed_round, self.corpus_digest]
         return _digest([*settings, model_digest(self.model_directory)])
 
     @cached_property
@@ -127,6 +137,22 @@ class PreparedTask(LoadedTask):
             validation=self._encode(rows.validation, limit),
             test=self._encode(rows.test, limit),
             references=tuple(row.text for row in rows.test),
+        )
+
+    def federated_data(self, seed: int) -> FederatedData:
+        """What clients train on, and what their models are tested with; federated tasks only."""
+        if seed not in self._federated:
+            self._federated[seed] = self._federated_data(seed)
+        return self._federated[seed]
+
+    def _federated_data(self, seed: int) -> FederatedData:
+        rows = federated_rows(self.task, seed)
+        limit = self.task.federation.max_tokens if self.task.federation else 0
+        return FederatedData(
+            clients=tuple(self._encode(own, limit) for own in rows.clients),
+            validation=self._encode(rows.validation, limit),
+            test=self._encode(rows.test, limit),
+            local_tests=rows.local_tests,
         )
 
     def public_text(self) -> list[str]:
@@ -183,11 +209,11 @@ class PreparedTask(LoadedTask):
         if seed not in self._batches:
             made = self._batches[seed] = []
             private = corpora.load(self.task.corpus, "private")
-            for turn in range(PASSES if self.task.clients is None else 1):
+            for turn in range(PASSES):
                 if len(made) < self.task.snapshots:
                     rows = shuffled(private, self.task.corpus, seed, turn)
                     sizes = (self._read(self._encode(rows, ANY_LENGTH)) >= 0).sum(dim=1).tolist()
-                    made += batches(self.task, rows, sizes, seed)
+                    made += batches(self.task, rows, sizes)
         if index >= len(self._batches[seed]):
             raise UserError(
                 f"{self.task.name} has only {len(self._batches[seed])} private batches in "
@@ -219,7 +245,7 @@ def _classes(rows: Sequence[Row]) -> tuple[int, ...]:
 
 def definition(task: Task) -> dict[str, str]:
     """The settings that differ from their defaults, without the words meant for readers."""
-    words = {"summary", "checkpoint", "papers", "utility", "training"}
+    words = {"summary", "checkpoint", "seen", "papers", "utility", "training", "federation"}
     values = {f.name: (getattr(task, f.name), f.default) for f in fields(task)}
     return {
         name: json.dumps(sorted(value) if isinstance(value, frozenset) else value)

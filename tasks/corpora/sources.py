@@ -1,61 +1,34 @@
-"""From a corpus reference `<source>:<name>` to rows, and how a real corpus is cut into splits.
-
-`builtin:` corpora bring their own splits. A real corpus has a train and a held-out file, and
-attacked rows are training rows in the papers, so: *private* is the last third of train, *public*
-(what an attacker may read) is the rest of train, *test* is held out. The tail is a block, not every
-third row, because neighbors in source order resemble each other (CoLA's examples come in pairs),
-and a pair must not be divided between the client and the attacker. A text that occurs twice stays
-in the first of private, public and test only, so no private text is public. Each split is then
-shuffled with a fixed seed, so any prefix of it is a random sample.
-"""
+"""From a corpus reference `<source>:<name>` to rows: built-in, from local files or from the hub."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import random
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
 from benchmark.errors import UserError, unknown_name
 from benchmark.paths import data_directory
-from tasks.corpora import builtin
+from tasks.corpora import builtin, own
 from tasks.corpora.base import Row, Split
+from tasks.corpora.cutting import Layout, cut
 
-_RECIPE = "1"
+_RECIPE = "2"
 """Changes when rows are read or cut differently, so that old snapshots are not taken for new."""
-
-_PRIVATE_SHARE = 3
-"""One row in so many of train is private."""
 
 _HUB_ROWS = 200_000
 """Rows read of a hub split at most: what FILM trains on, and what memory holds of WikiText-103."""
 
 
-@dataclass(frozen=True)
-class Layout:
-    """How a real corpus lies in its files: `<file>.train.jsonl` and `<file>.<held_out>.jsonl`."""
-
-    file: str = ""
-    held_out: str = "test"
-    """The split that is not for training. GLUE hides its test labels, so there: validation."""
-    by_class: bool = False
-    """Train is sorted by label, so it is shuffled before it is cut: a tail would be one class."""
-    articles: bool = False
-    """On the hub the rows are lines of articles: headings are dropped, paragraphs are divided."""
-    hub: tuple[str, ...] = ()
-    """The same corpus on the hub, `<owner>/<dataset>[/<config>]`."""
-
-
 CORPORA: Mapping[str, Layout] = {
     "cola": Layout("cola", "validation", hub=("nyu-mll/glue/cola",)),
-    # Rows are phrases: private and public may hold different phrases of one sentence.
-    "sst2": Layout("sst2", "validation", hub=("stanfordnlp/sst2", "nyu-mll/glue/sst2")),
+    "sst2": Layout(
+        "sst2", "validation", phrases=True, hub=("stanfordnlp/sst2", "nyu-mll/glue/sst2")
+    ),
     "rotten-tomatoes": Layout(
         "rotten_tomatoes", by_class=True, hub=("cornell-movie-review-data/rotten_tomatoes",)
     ),
@@ -82,8 +55,10 @@ def load(reference: str, split: Split) -> tuple[Row, ...]:
     source, name = _parts(reference)
     if source == "builtin":
         return builtin.load(name, split)
+    if source == "own":
+        return own.load(name, split)
     read = partial(_hub_rows, name) if source == "hub" else partial(_file_rows, name)
-    return _cut(reference, _layout(source, name), read)[split]
+    return cut(reference, _layout(source, name), read)[split]
 
 
 def digest(reference: str) -> str:
@@ -91,6 +66,8 @@ def digest(reference: str) -> str:
     source, name = _parts(reference)
     if source == "builtin":
         return builtin.digest(name)
+    if source == "own":
+        return name  # which is a digest
     fingerprint = hashlib.sha256(f"{_RECIPE} {reference} {_layout(source, name)}".encode())
     if source == "data":  # a hub reference pins its content by the commit
         for path in map(partial(_path, name), ("train", CORPORA[name].held_out)):
@@ -108,7 +85,7 @@ def _parts(reference: str) -> tuple[str, str]:
     source, _, name = reference.partition(":")
     if source == "hub":
         _hub_parts(name)
-    elif reference not in names():
+    elif source != "own" and reference not in names():
         raise unknown_name("corpus", reference, names())
     return source, name
 
@@ -117,37 +94,7 @@ def _layout(source: str, name: str) -> Layout:
     return CORPORA[name] if source == "data" else _ON_THE_HUB.get(name.partition("@")[0], Layout())
 
 
-# -------------------------------------------------------------------------------------- splits
-
-
-def _cut(
-    reference: str, layout: Layout, read: Callable[[str], Iterable[Row]]
-) -> dict[Split, tuple[Row, ...]]:
-    """Cut train into public and private, add the held-out rows, and keep the three disjoint."""
-    train = list(read("train"))
-    if layout.by_class:
-        random.Random(0).shuffle(train)
-    start = len(train) - len(train) // _PRIVATE_SHARE
-    seen: set[str] = set()
-    found: dict[Split, list[Row]] = {
-        "private": list(_unseen(train[start:], seen)),
-        "public": list(_unseen(train[:start], seen)),
-        "test": list(_unseen(read(layout.held_out), seen)),
-    }
-    for split, rows in found.items():
-        if not rows:
-            raise UserError(f"{reference} has no rows for the {split} split; use a larger corpus.")
-        random.Random(0).shuffle(rows)
-    return {split: tuple(rows) for split, rows in found.items()}
-
-
-def _unseen(rows: Iterable[Row], seen: set[str]) -> Iterator[Row]:
-    """Drop blank rows and texts that came before, whatever their case."""
-    for row in rows:
-        folded = row.text.casefold()
-        if folded and folded not in seen:
-            seen.add(folded)
-            yield row
+# ---------------------------------------------------------------------------------------- rows
 
 
 def _row(record: object) -> Row:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
+from benchmark.files import naming
+from benchmark.ownership import staging_folder
+from tasks.models.digests import publish
 from tasks.models.loading import load_weights, quiet
 
 if TYPE_CHECKING:
@@ -32,15 +34,12 @@ def write_with_head(source: Path, target: Path, task: Task) -> None:
         ignore_mismatched_sizes=True,
     )
     draw_head(model, set(report["missing_keys"]), task.head_seed)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    scratch = staging_folder()
     try:
-        save_weights(model, scratch)
-        copy_tokenizer(source, scratch)
-        scratch.chmod(0o755)
-        scratch.rename(target)
-    except OSError:
-        if not target.is_dir():  # else another process was faster, and wrote the same
-            raise
+        with naming(target):
+            save_weights(model, scratch)
+            copy_tokenizer(source, scratch)
+            publish(scratch, target)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

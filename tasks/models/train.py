@@ -25,6 +25,7 @@ RECIPES: dict[str, Callable[[Workshop], Trained]] = {
     "gpt2-pretrained": language.pretrained,
     "gpt2-finetuned": language.finetuned,
     "gpt2-halfway": language.halfway,
+    "gpt2-memorized": language.memorized,
     "prior-gpt2": language.prior,
     "bert-pretrained": encoders.bert_pretrained,
     "marian-scratch": translation.scratch,

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from benchmark.spec import Knowledge
-from benchmark.suites import Pairing, Suite, Task, Training
-from tasks.suites.mini import FILM, LAMP, batched, unseen
+from benchmark.suites import Federation, Pairing, Suite, Task, Training
+from tasks.suites.mini.tasks import FEDE_VOCAB, FILM, LAMP, batched, oracle, unseen
 
 PUBLIC = frozenset({Knowledge.PUBLIC_TEXT, Knowledge.PRIOR, Knowledge.NOISE_SCALE})
 GIVEN_LABELS = PUBLIC | {Knowledge.LABELS, Knowledge.LENGTHS}
@@ -24,6 +24,7 @@ CLASSIFIER = Task(
     corpus="",
     model="package:minilm",
     objective="classification",
+    version=2,
     snapshots=10,
     grants=GIVEN_LABELS,
     prior="package:smollm2",
@@ -31,6 +32,7 @@ CLASSIFIER = Task(
         "all-MiniLM-L6-v2 (6 layers, width 384, uncased) as published for sentence similarity; "
         "pooler as published, classification head fresh"
     ),
+    seen="unknown",
     head="fresh",
     head_seed=0,
     labels=2,
@@ -50,6 +52,7 @@ LANGUAGE_MODEL = Task(
     corpus="",
     model="package:smollm2",
     objective="causal-lm",
+    version=2,
     snapshots=10,
     grants=PUBLIC,
     prior="self",
@@ -57,6 +60,7 @@ LANGUAGE_MODEL = Task(
         "SmolLM2-135M-Instruct (30 layers, width 576, rotary positions, tied embeddings) as "
         "published in 4 bits, expanded to float32; not tuned on the corpus"
     ),
+    seen="unknown",
     mode="eval",
     precision="float32",
     tied=True,
@@ -101,8 +105,68 @@ def unseen_domain(name: str, corpus: str, words: str, sentences: int, tokens: in
     )
 
 
+FEDERATION = Federation(
+    rounds=20,
+    batch_size=32,
+    learning_rate=5e-3,
+    local_rows=100,
+    validation_rows=200,
+    test_rows=2000,
+    global_rows=200,
+    checks=5,
+    max_tokens=64,
+)
+"""FedeVocab's federation in a fifth of its rounds, for two cores; a client has about as many rows
+as the paper's clients have of 20 Newsgroups."""
+FEDERATED = Task(
+    name="open/federated",
+    family="federated",
+    summary="",
+    corpus="",
+    model="package:glove-bilstm",
+    objective="classification",
+    snapshots=8,
+    grants=GIVEN_LABELS | {Knowledge.PUBLIC_TABLE},
+    prior="package:smollm2",
+    checkpoint="word vectors of GloVe 6B (width 50, 20,000 words), all else fresh",
+    head="fresh",
+    min_tokens=5,
+    max_tokens=48,
+    private_tokens=3,
+    federation=FEDERATION,
+    utility=("accuracy_global", "accuracy_local"),
+    papers=(FEDE_VOCAB,),
+)
+"""What the federated tasks share: one of a hundred clients in the first round."""
+
+
+def federated(name: str, labels: int, words: str) -> list[Task]:
+    """A BiLSTM on GloVe vectors and MiniLM sort the texts of a corpus."""
+    bilstm = replace(
+        FEDERATED,
+        name=f"open/{name}-fl",
+        corpus=f"data:{name}",
+        labels=labels,
+        summary=f"One of 100 clients sorts {words} with a BiLSTM on GloVe vectors.",
+    )
+    minilm = replace(
+        bilstm,
+        name=f"{bilstm.name}-minilm",
+        model="package:minilm",
+        summary=f"One of 100 clients sorts {words} with MiniLM.",
+        checkpoint=CLASSIFIER.checkpoint,
+        federation=replace(FEDERATION, learning_rate=5e-5, decay=True, batch_size=16),
+    )
+    return [*batched(bilstm, 4), *batched(minilm, 4)]
+
+
 SHAPES = ((8, 25), (32, 100))
 """Two of FLAT-CHAT's batch shapes, texts times tokens."""
+
+UNSEEN = (
+    *(unseen_domain("imdb", "imdb", "film reviews", *shape) for shape in SHAPES),
+    *(unseen_domain("agnews-lm", "agnews", "news", *shape) for shape in SHAPES),
+)
 
 SUITE = Suite(
     name="open",
@@ -113,8 +177,10 @@ SUITE = Suite(
         *batched(classifier("rotten-tomatoes", "film reviews", "accuracy"), 2, 4, 8),
         *batched(language_model("wikitext", "encyclopedia sentences"), 4, 16),
         *batched(language_model("enron", "business email"), 4, 16),
-        *(unseen_domain("imdb", "imdb", "film reviews", *shape) for shape in SHAPES),
-        *(unseen_domain("agnews-lm", "agnews", "news", *shape) for shape in SHAPES),
+        *UNSEEN,
+        *(oracle(task, Knowledge.TYPE_COUNT) for task in UNSEEN),
+        *federated("agnews", 4, "news by topic"),
+        *federated("20news", 20, "newsgroup posts by topic"),
     ),
     plan=(Pairing("*", "random"), Pairing("*", "prior_only"), Pairing("*", "bag_of_words")),
 )

@@ -5,22 +5,35 @@ people in them are invented.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice
 from pathlib import Path
 
 from tasks.corpora.base import Row, Split
 from tasks.corpora.builtin.expand import Writer, capitalize, polish, tokenize, unmark
-from tasks.corpora.builtin.grammar import FOLDER, read_grammar
+from tasks.corpora.builtin.grammar import FOLDER, Side, read_grammar
 from tasks.corpora.builtin.recipes import RECIPES, Recipe
+from tasks.corpora.overlap import Texts, Words, words
 
 NAMES: tuple[str, ...] = tuple(RECIPES)
 
 
+@cache
 def load(name: str, split: Split) -> tuple[Row, ...]:
-    """Return a split of a built-in corpus; the same rows on every machine."""
-    return _splits(name)[split]
+    """Return a split of a built-in corpus; the same rows on every machine.
+
+    Private and test rows are written in one set of sentence patterns, public rows in another:
+    clients are tested on what they train for, and nobody else has seen anything like it.
+    """
+    recipe = _recipe(name)
+    rows = _distinct(recipe, _rows(recipe, split, name))
+    if split == "public":
+        rows = _apart(rows, _relatives(name))
+    elif split == "test":
+        private = Texts(row.text for row in load(name, "private"))
+        rows = (row for row in rows if row.text not in private)
+    return tuple(islice(rows, recipe.sizes[split]))
 
 
 def label_names(name: str) -> tuple[str, ...]:
@@ -31,7 +44,8 @@ def label_names(name: str) -> tuple[str, ...]:
 def digest(name: str) -> str:
     """Fingerprint everything that a corpus is generated from, without generating it."""
     sources = [*sorted(Path(__file__).parent.glob("*.py"))]
-    sources += [FOLDER / file for file in _recipe(name).files]
+    files = {file for relative in _relatives(name) for file in RECIPES[relative].files}
+    sources += [FOLDER / file for file in sorted(files)]
     fingerprint = hashlib.sha256(name.encode())
     for source in sources:
         fingerprint.update(hashlib.sha256(source.read_bytes()).digest())
@@ -44,28 +58,39 @@ def _recipe(name: str) -> Recipe:
     return RECIPES[name]
 
 
-@cache
-def _splits(name: str) -> dict[Split, tuple[Row, ...]]:
-    """Write a whole corpus as one stream without repetitions, and cut it."""
-    recipe = _recipe(name)
-    rows = _distinct(recipe, _rows(recipe, name))
-    return {split: tuple(islice(rows, size)) for split, size in recipe.sizes.items()}
+def _relatives(name: str) -> list[str]:
+    """The corpora that this one's text could be mistaken for, itself among them."""
+    own = _recipe(name).grammar
+    return [other for other, recipe in RECIPES.items() if recipe.grammar & own]
 
 
 def _distinct(recipe: Recipe, rows: Iterator[Row]) -> Iterator[Row]:
-    """Drop rows whose text came before, and those that are too short or too long."""
+    """Drop rows whose text came before, is another corpus', or is too short or too long."""
     fewest, most = recipe.words
-    seen: set[str] = set()
+    seen: set[Words] = set()
     for row in rows:
-        folded = row.text.casefold()
-        if folded not in seen and fewest <= len(folded.split()) <= most:
-            seen.add(folded)
+        own = words(row.text)
+        fits = fewest <= len(row.text.split()) <= most
+        if fits and own not in seen and recipe.part in (None, _part(own)):
+            seen.add(own)
             yield row
 
 
-def _rows(recipe: Recipe, seed: str) -> Iterator[Row]:
+def _part(own: Words) -> int:
+    """Which half of a grammar's sentences this one belongs to, by its words alone."""
+    return hashlib.sha256(" ".join(own).encode()).digest()[0] % 2
+
+
+def _apart(rows: Iterator[Row], relatives: Sequence[str]) -> Iterator[Row]:
+    """Drop public rows that hold a private row of a relative, or stand inside one."""
+    private = Texts(row.text for name in relatives for row in load(name, "private"))
+    return (row for row in rows if not private.inside(row.text) and not private.around(row.text))
+
+
+def _rows(recipe: Recipe, split: Split, name: str) -> Iterator[Row]:
     """Write rows for ever."""
-    writer = Writer(read_grammar(recipe.files), seed)
+    side: Side = "public" if split == "public" else "private"
+    writer = Writer(read_grammar(recipe.files), side, f"{name} {split}")
     while True:
         label = writer.pick(len(recipe.keys))
         key = recipe.keys[label]

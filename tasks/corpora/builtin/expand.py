@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 
 from tasks.corpora.base import Entity
-from tasks.corpora.builtin.grammar import Grammar, Rule, Table
+from tasks.corpora.builtin.grammar import Grammar, Rule, Side, Table
 from tasks.corpora.builtin.inflect import inflect, takes_an
 from tasks.corpora.builtin.template import Choice, Digits, Node, Number, Slot, Template
 
@@ -37,17 +37,18 @@ Scope = dict[str, "str | Record"]
 
 
 class Writer:
-    """Writes sentences of one grammar from one seed.
+    """Writes sentences of one side of a grammar from one seed.
 
     Only `random.Random.random` is used: it is the one method whose sequence Python promises
     to keep over its versions.
     """
 
-    def __init__(self, grammar: Grammar, seed: str) -> None:
+    def __init__(self, grammar: Grammar, side: Side, seed: str) -> None:
         self._grammar = grammar
+        self._side = side
         self._random = random.Random(seed)
         self._label = ""
-        self._used: set[Template] = set()
+        self._used: set[int] = set()  # identities: hashing whole templates takes longer
 
     def pick(self, count: int) -> int:
         """Draw one of `range(count)`, all equally likely."""
@@ -112,11 +113,12 @@ class Writer:
 
     def _alternative(self, rule: Rule) -> Template:
         """Draw an alternative, if possible one that this sentence has not used yet."""
+        alternatives = rule.on(self._side)
         for _ in range(4):
-            selected = rule.alternatives[self.pick(len(rule.alternatives))]
-            if selected not in self._used or len(rule.alternatives) == 1:
+            selected = alternatives[self.pick(len(alternatives))]
+            if id(selected) not in self._used or len(alternatives) == 1:
                 break
-        self._used.add(selected)
+        self._used.add(id(selected))
         return selected
 
     def _find(self, name: str) -> Rule | Table:
@@ -127,7 +129,8 @@ class Writer:
         return self._grammar[name]
 
     def _draw(self, table: Table) -> Record:
-        return Record(table, table.rows[self.pick(len(table.rows))])
+        rows = table.on(self._side)
+        return Record(table, rows[self.pick(len(rows))])
 
     def _cell(self, record: Record, column: str) -> str:
         if column not in record.texts:

@@ -27,6 +27,13 @@ class Recipe:
     style: Literal["cased", "tokenized"] = "cased"
     layout: Literal["rule", "columns", "pair"] = "rule"
     """`columns`: each label has its column; `pair`: the columns `en` and `de` are a pair."""
+    part: int | None = None
+    """Where two corpora are written by one grammar: which half of its sentences is this one's."""
+
+    @property
+    def grammar(self) -> frozenset[str]:
+        """The files of its genre; corpora that have one in common are relatives."""
+        return frozenset(self.files) - {"lexicon.txt"}
 
 
 _SENTIMENT = ("bad", "good")
@@ -61,14 +68,14 @@ RECIPES = {
     "wikitext": Recipe(("lexicon.txt", "wikitext.txt"), _LANGUAGE, (8, 28)),
     "enron": Recipe(("lexicon.txt", "enron.txt"), _LANGUAGE, (6, 24)),
     "imdb": Recipe((*_REVIEWS, "imdb.txt"), _LANGUAGE, (7, 25), _SENTIMENT),
-    "agnews-lm": Recipe(("lexicon.txt", "agnews.txt"), _LANGUAGE, (8, 28), _NEWS),
+    "agnews-lm": Recipe(("lexicon.txt", "agnews.txt"), _LANGUAGE, (8, 28), _NEWS, part=0),
     "cola": Recipe(
         ("lexicon.txt", "cola.txt"), _CLASSIFICATION, (4, 13), _SENTIMENT,
         ("unacceptable", "acceptable"), layout="columns",
     ),
     "sst2": Recipe(
         (*_REVIEWS, "sst2.txt"), _CLASSIFICATION, (3, 16), _SENTIMENT, _SENTIMENT_LABELS,
-        "tokenized",
+        "tokenized", part=0,
     ),
     "rotten-tomatoes": Recipe(
         (*_REVIEWS, "rotten-tomatoes.txt"), _CLASSIFICATION, (10, 25), _SENTIMENT,
@@ -77,12 +84,15 @@ RECIPES = {
     "iwslt": Recipe(
         ("lexicon.txt", "iwslt.txt", "iwslt-clauses.txt"), _LANGUAGE, (4, 26), layout="pair",
     ),
-    "agnews-fl": Recipe(("lexicon.txt", "agnews.txt"), _FEDERATED, (12, 30), _NEWS, _NEWS_LABELS),
+    "agnews-fl": Recipe(
+        ("lexicon.txt", "agnews.txt"), _FEDERATED, (12, 30), _NEWS, _NEWS_LABELS, part=1,
+    ),
     "20news-fl": Recipe(
         ("lexicon.txt", "newsgroups.txt", "newsgroup-topics.txt"), _FEDERATED, (15, 50),
         tuple(_GROUPS), tuple(_GROUPS.values()),
     ),
     "sst2-fl": Recipe(
         (*_REVIEWS, "sst2.txt"), _FEDERATED, (3, 12), _SENTIMENT, _SENTIMENT_LABELS, "tokenized",
+        part=1,
     ),
 }  # fmt: skip

@@ -1,21 +1,23 @@
-"""The text that the builtin models learn from: public splits only, never private or test rows."""
+"""Where the text comes from that builtin models learn from and are measured on."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from benchmark.errors import UserError
 from tasks.corpora import builtin
 from tasks.corpora.base import Row, Split
+from tasks.corpora.overlap import Texts
 
 LANGUAGE = ("wikitext", "enron", "imdb", "agnews-lm")
 CLASSIFICATION = ("cola", "sst2", "rotten-tomatoes")
 FEDERATED = ("agnews-fl", "20news-fl", "sst2-fl")
 
-PRETRAINING_SHARE = 10
-"""`gpt2-pretrained` sees every tenth public row of its domains, and real text besides."""
+FINE_TUNED = ("wikitext", "enron")
+"""Where the fine-tuned GPT-2 is at home; the other language-modeling corpora stay unseen."""
 
 
 @dataclass(frozen=True)
@@ -24,20 +26,29 @@ class RealText:
 
     folder: Path
 
-    def read(self, name: str) -> list[str]:
+    def sentences(self, name: str) -> list[str]:
+        """WikiText without its blanks round punctuation, or reviews, as tokenized as they come.
+
+        Sentences that hold a private row of a builtin corpus are left out.
+        """
+        found = {
+            "wikitext": lambda: [untokenize(text) for text in self._read("wikitext_sentences")],
+            "reviews": lambda: self._read("rotten_tomatoes"),
+        }[name]()
+        return [text for text in found if not private_text().inside(text)]
+
+    def _read(self, name: str) -> list[str]:
         """The `text` of every row of a training file."""
         path = self.folder / f"{name}.train.jsonl"
         if not path.is_file():
             raise UserError(f"{path} is missing; give the folder of real corpora with --data.")
         return [json.loads(line)["text"] for line in path.read_text("utf-8").splitlines()]
 
-    def wikitext(self) -> list[str]:
-        """WikiText sentences without the corpus's blanks round punctuation."""
-        return [untokenize(text) for text in self.read("wikitext_sentences")]
 
-    def reviews(self) -> list[str]:
-        """Rotten Tomatoes, as tokenized as it comes."""
-        return self.read("rotten_tomatoes")
+@cache
+def private_text() -> Texts:
+    """The private rows of all builtin corpora."""
+    return Texts(row.text for name in builtin.NAMES for row in builtin.load(name, "private"))
 
 
 def rows(names: tuple[str, ...], split: Split = "public") -> list[Row]:

@@ -15,6 +15,7 @@ from tasks.models.pretraining import shapes
 from tasks.models.pretraining.language import OWN
 from tasks.models.pretraining.loop import Schedule, fit
 from tasks.models.pretraining.measure import MAX_TOKENS, bleu, translation_perplexity
+from tasks.models.pretraining.reading import READINGS, builtin_rows
 from tasks.models.pretraining.text import rows
 from tasks.models.pretraining.vocabulary import marian_tokenizer
 from tasks.models.pretraining.workshop import Score, Story, Trained, Workshop, round_to_half
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 CORPUS = ("iwslt",)
-TEXT = "public rows of the builtin iwslt"
+TEXT = READINGS["marian-scratch"].words
 
 SCRATCH = Schedule(steps=100, rate=1e-3, seed=31)
 FINE_TUNING = Schedule(steps=260, rate=2e-3, warmup=100, seed=32)
@@ -33,7 +34,7 @@ FINE_TUNING = Schedule(steps=260, rate=2e-3, warmup=100, seed=32)
 
 def scratch(shop: Workshop) -> Trained:
     """Just past a random start; not shortened in trials, since its steps are what it is."""
-    public = rows(CORPUS)
+    public = builtin_rows("marian-scratch")
     both = [text for row in public for text in (row.source or "", row.text)]
     tokenizer = marian_tokenizer(both, shapes.MARIAN_VOCABULARY)
     torch.manual_seed(SCRATCH.seed)
@@ -55,7 +56,7 @@ def finetuned(shop: Workshop) -> Trained:
 
 
 def _train(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, schedule: Schedule) -> None:
-    objective, public = OBJECTIVES["translation"], rows(CORPUS)
+    objective, public = OBJECTIVES["translation"], builtin_rows("marian-scratch")
     texts, sources = [row.text for row in public], [row.source or "" for row in public]
     data = objective.encode(tokenizer, texts, None, sources, MAX_TOKENS)
     fit(model, data, lambda batch, _: objective.loss(model, batch), schedule)

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from tasks.models.digests import write_checksum
 from tasks.models.heads import save_weights
 from tasks.models.loading import freeze_to_buffers, load_weights, open_tokenizer
 from tasks.models.pretraining.loop import Schedule
+from tasks.models.pretraining.reading import training_text
 from tasks.models.pretraining.text import RealText
 
 if TYPE_CHECKING:
@@ -33,6 +35,10 @@ class Workshop:
     def schedule(self, schedule: Schedule) -> Schedule:
         """The schedule, shortened where this is only a trial."""
         return replace(schedule, steps=max(2, round(schedule.steps * self.share_of_steps)))
+
+    def text(self, name: str) -> list[str]:
+        """What a model is trained on."""
+        return training_text(name, self.real)
 
     def tokenizer(self, name: str) -> PreTrainedTokenizerBase:
         """The tokenizer of a model that was made before."""
@@ -95,6 +101,7 @@ def store(name: str, trained: Trained, weights: Path) -> None:
     _compact(scratch / "tokenizer.json")
     metrics = json.dumps(_metrics(name, trained), indent=2, ensure_ascii=False)
     (scratch / "metrics.json").write_text(metrics + "\n", "utf-8")
+    write_checksum(scratch)
     shutil.rmtree(folder, ignore_errors=True)
     scratch.rename(folder)
 
