@@ -5,7 +5,7 @@ How rows are told apart under tied embeddings, noise and pruning is in `submissi
 
 from __future__ import annotations
 
-from benchmark.spec import Attack, Observation, Recovery
+from benchmark.spec import Attack, Knowledge, Observation, Recovery
 from submissions.blocks.token_sets.bag import NOISE_OVER, read_bag
 
 
@@ -15,6 +15,7 @@ class BagOfWords(Attack):
     name = "bag_of_words"
     summary = "Lists the tokens whose embedding rows received a gradient."
     paper = "Gupta et al., Recovering Private Text in Federated Learning of Language Models, 2022"
+    uses = frozenset({Knowledge.NOISE_SCALE})
     parameters = {"noise_over": NOISE_OVER}
 
     def recover(self, observation: Observation) -> Recovery:

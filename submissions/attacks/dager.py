@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from benchmark.spec import Attack, Observation, Parameter, Recovery, Unsupported
+from benchmark.spec import Attack, Knowledge, Observation, Parameter, Recovery, Unsupported
 from submissions.blocks.clock import Clock
 from submissions.blocks.dager.anatomy import NoAttention
 from submissions.blocks.dager.effort import Effort
+from submissions.blocks.dager.published import PublishedReader
 from submissions.blocks.dager.reader import Reader, Settings
 
 WORK = 400.0
@@ -24,6 +25,9 @@ WORK = 400.0
 Tuned on seeds 0 to 9. No batch of four of `mini/rotten-tomatoes` takes more than 125 in all its
 rounds; where batches have as many tokens as the model is wide, more than 400 only fits noise, and
 the answers get worse."""
+BRIEF = 2.0
+"""Four times what any single sentence of `mini/cola` takes, and as good as twice as much under
+noise, where each takes all; batches of eight would take more. Tried with seed 5."""
 SHARE = 0.9
 """Of the time that is left to the cell: the rest is kept for the batches that come after."""
 
@@ -36,11 +40,25 @@ class Dager(Attack):
     paper = "Petrov et al., DAGER: Exact Gradient Inversion for Large Language Models, 2024"
     objectives = frozenset({"causal-lm", "classification"})
     parameters = {
+        "method": Parameter(
+            "improved",
+            "published: the paper's thresholds and search, bounded by `work`; improved: ours.",
+            choices=("improved", "published"),
+            uses=frozenset({Knowledge.NOISE_SCALE}),
+            without="published",
+        ),
+        "lengths": Parameter(
+            "found",
+            "Lengths of an encoder's sentences: found, as in the paper, where the token after the "
+            "last word fits, or told by the task.",
+            choices=("found", "told"),
+            needs=frozenset({Knowledge.LENGTHS}),
+        ),
         "limit": Parameter(
             6.0, "Distance from a span that passes, as a multiple of what noise explains.", 1.0, 1e6
         ),
         "rounds": Parameter(
-            12, "Rounds of an encoder's search; unlike time, the same on every machine.", 1, 1 << 20
+            24, "Rounds of an encoder's search; unlike time, the same on every machine.", 1, 1 << 20
         ),
         "work": Parameter(
             WORK, "Millions of attention scores after which the search of a batch ends.", 0.001, 1e6
@@ -48,23 +66,28 @@ class Dager(Attack):
         "beam": Parameter(256, "Prefixes of a decoder that are kept at each step.", 1, 1 << 20),
         "restarts": Parameter(32, "Sentences that an encoder's search improves at once.", 1, 4096),
     }
+    variants = {
+        "dager_paper": {"method": "published"},
+        "dager_lengths": {"lengths": "told"},
+        "dager_brief": {"work": BRIEF},
+    }
 
     def recover(self, observation: Observation) -> Recovery:
         """Spans, then tokens, then sentences; a model without attention is not read at all."""
-        values = self.settings
+        values, published = self.settings, self.settings["method"] == "published"
         settings = Settings(
-            float(values["limit"]),
+            1.0 if published else float(values["limit"]),
             int(values["beam"]),
             int(values["restarts"]),
             int(values["rounds"]),
         )
-        try:
-            reader = Reader(observation.public, settings)
-        except NoAttention as reason:
-            raise Unsupported(str(reason)) from reason
         clock = Clock(observation.seconds_left, SHARE)
         effort = Effort(int(1e6 * float(values["work"])), clock)
-        return _explained(reader.read(observation, effort), effort)
+        try:
+            reader = (PublishedReader if published else Reader)(observation.public, settings)
+            return _explained(reader.read(observation, effort), effort)
+        except NoAttention as reason:
+            raise Unsupported(str(reason)) from reason
 
 
 def _explained(found: Recovery, effort: Effort) -> Recovery:

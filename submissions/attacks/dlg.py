@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from submissions.blocks.gradient_matching.attack import MatchingAttack
 from submissions.blocks.gradient_matching.distances import Distance, SquaredL2
-from submissions.blocks.gradient_matching.settings import QUICK_STEPS, descent_parameters
+from submissions.blocks.gradient_matching.settings import ADAPTED, QUICK, descent_parameters
 
 
 class DLG(MatchingAttack):
@@ -15,7 +15,7 @@ class DLG(MatchingAttack):
     paper = "Zhu et al., Deep Leakage from Gradients, 2019"
     parameters = descent_parameters(steps=2500, learning_rate=0.1)
 
-    variants = {"dlg_quick": {"steps": QUICK_STEPS}}
+    variants = {"dlg_adapted": ADAPTED, "dlg_quick": QUICK, "dlg_brief": {**QUICK, "steps": 120}}
 
     def distance(self) -> Distance:
         """‖∇W' - ∇W‖²."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from benchmark.spec import Attack, Knowledge, Observation, Parameter, Recovery, Unsupported
+from benchmark.spec import Attack, Knowledge, Observation, Parameter, Recovery
 from submissions.blocks.clock import Clock
 from submissions.blocks.film.beam import Penalties, Plan, beam_search, start_words
 from submissions.blocks.film.language import Language
@@ -28,6 +28,7 @@ class Film(Attack):
     name = "film"
     summary = "Puts the bag of words into sentences by beam search and reordering."
     paper = "Gupta et al., Recovering Private Text in Federated Learning of Language Models, 2022"
+    uses = frozenset({Knowledge.NOISE_SCALE})
     objectives = frozenset({"causal-lm"})
     parameters = {
         "beams": Parameter(32, "Beams of a search.", low=1),
@@ -53,8 +54,10 @@ class Film(Attack):
             low=0,
         ),
         "starts": Parameter(
-            "capital", "Words that may begin a sentence: with a capital letter, or any.",
-            choices=("capital", "any"),
+            "bare",
+            "Words that may begin a sentence: capital (with a capital letter, as in the paper), "
+            "bare (those without a space before them, where the bag has any; ours), or any.",
+            choices=("bare", "capital", "any"),
         ),
         "longest": Parameter(40, "Words of a sentence at most.", low=1),
         "length_power": Parameter(
@@ -82,10 +85,18 @@ class Film(Attack):
         "noise_over": NOISE_OVER,
         "fallback": Parameter(
             "none", "Where no bag can be read: answer nothing, or sample from the prior.",
-            choices=("none", "prior"),
+            choices=("none", "prior"), needs=frozenset({Knowledge.PRIOR}),
         ),
     }  # fmt: skip
     variants = {
+        "film_paper": {
+            "single_rules": False,
+            "uneven_penalty": 0.0,
+            "starts": "capital",
+            "patience": 0,
+            "phrase_steps": 100,
+            "token_steps": 100,
+        },
         "film_beam_only": {"phrase_steps": 0, "token_steps": 0},
         "film_oracle_frequency": {"frequencies": "oracle"},
     }
@@ -107,22 +118,20 @@ class Film(Attack):
 
     def _without_a_bag(self, observation: Observation, bag: Bag) -> Recovery:
         """Nothing, or what the prior says where that is asked for."""
-        prior = observation.public.prior
         if self.settings["fallback"] == "none":
             return Recovery(token_types=frozenset(), note=bag.note)
-        if prior is None:
-            raise Unsupported("fallback=prior needs a task that grants a prior")
-        longest = max(observation.lengths or (observation.public.max_tokens,))
-        sentences = prior.sample(observation.batch_size, longest, observation.seed)
+        public = observation.public
+        assert public.prior is not None  # granted, since it is needed
+        sentences = public.prior.sample(observation.batch_size, public.max_tokens, observation.seed)
         return Recovery(sentences, note=f"{bag.note} Sampled from the prior instead.")
 
     def _plan(self, observation: Observation, language: Language, bag: Bag) -> Plan:
         return Plan(
             words=bag.types,
-            starts=start_words(observation.public, bag.types, self.settings["starts"] == "capital"),
+            starts=start_words(observation.public, bag.types, str(self.settings["starts"])),
             start=language.start[-1],
             longest=self._longest(observation, language, bag),
-            is_length=bool(bag.longest or observation.lengths) and self._is_single(observation),
+            is_length=bool(bag.longest) and self._is_single(observation),
             beams=self._whole("beams"),
             groups=self._whole("groups"),
             penalties=Penalties(
@@ -142,11 +151,10 @@ class Film(Attack):
         return observation.batch_size == 1 and bool(self.settings["single_rules"])
 
     def _longest(self, observation: Observation, language: Language, bag: Bag) -> int:
-        """Words of the longest sentence: as known, as the positions show it, or as limited."""
+        """Words of the longest sentence: as the positions show it, or as limited."""
         special = len(language.start) + len(language.end)
-        known = max(observation.lengths) if observation.lengths else bag.longest
-        limits = [self._whole("longest"), language.space, known - special if known else None]
-        return max(1, min(limit for limit in limits if limit is not None))
+        seen = bag.longest - special if bag.longest else language.space
+        return max(1, min(self._whole("longest"), language.space, seen))
 
     def _counts(self, observation: Observation, bag: Bag) -> torch.Tensor | None:
         if self.settings["frequencies"] == "unknown":

@@ -19,7 +19,7 @@ from submissions.blocks.output_layer.gradient import candidates, output_gradient
 from submissions.blocks.output_layer.mixture import Mixture, fit_mixture
 from submissions.blocks.output_layer.sizes import PublicBatches, SizeRegressor, public_batches
 
-STEP = 1.25
+STEP = 2.0
 """Ratio of two noise levels that are worth a regressor each."""
 LEAST = 1e-2
 """Least share, squared, of what can be told from noise."""
@@ -47,6 +47,19 @@ class FlatChat(Attack):
         "degree": Parameter(
             3, "Degree of the size regressor; the paper's tables use 1.", low=1, high=6
         ),
+        "errors": Parameter(
+            "relative",
+            "What the regressor keeps small: errors relative to the number of types, or, as least "
+            "squares are usually meant, absolute ones.",
+            choices=("relative", "absolute"),
+        ),
+        "noise": Parameter(
+            "added",
+            "added: noise of the known scale is added to public gradients before fitting; ignored.",
+            choices=("added", "ignored"),
+            uses=frozenset({Knowledge.NOISE_SCALE}),
+            without="ignored",
+        ),
         "batches": Parameter(10, "Public batches of each shape; 20 in the paper.", low=1),
         "pool": Parameter(64, "Public samples of each length that batches are made of.", low=1),
         "tries": Parameter(10, "Fits of a mixture at most.", low=1),
@@ -56,6 +69,8 @@ class FlatChat(Attack):
         "flat_chat_oracle": {"size": "oracle"},
         "flat_chat_abs_oracle": {"ranking": "abs", "size": "oracle"},
         "flat_chat_linear": {"degree": 1},
+        "flat_chat_brief": {"batches": 3, "tries": 3},
+        "flat_chat_paper": {"degree": 1, "errors": "absolute", "noise": "ignored", "batches": 20},
     }
 
     def prepare(self, public: Public) -> None:
@@ -103,7 +118,8 @@ class FlatChat(Attack):
         level = STEP ** round(math.log(noise, STEP)) if noise else 0.0
         if level not in self.regressors:
             degree, tries = int(self.settings["degree"]), int(self.settings["tries"])
-            self.regressors[level] = self.batches.fit(degree, tries, level)
+            relative = self.settings["errors"] == "relative"
+            self.regressors[level] = self.batches.fit(degree, tries, level, relative)
         return self.regressors[level]
 
     def _ranks(self, sums: Tensor, mixture: Mixture) -> Tensor:

@@ -18,7 +18,9 @@ class LampCos(Lamp):
         "Balunović et al., LAMP: Extracting Text from Gradients with Language Model Priors, 2022"
     )
     parameters = lamp_parameters(language_weight=0.2, length_weight=1.0)
-    variants = lamp_variants("lamp_cos", quick_language_weight=0.05)
+    variants = lamp_variants(
+        "lamp_cos", quick_language_weight=0.05, brief={"steps": 80, "learning_rate": 0.1}
+    )
 
     def distance(self) -> Distance:
         """L_cos of section 4.2."""

@@ -25,7 +25,9 @@ class LampL2L1(Lamp):
     }
 
     variants = {
-        **lamp_variants("lamp_l2l1", quick_language_weight=60.0),
+        **lamp_variants(
+            "lamp_l2l1", quick_language_weight=60.0, brief={"steps": 120, "learning_rate": 0.05}
+        ),
         "lamp_l2l1_l2_only": {"l1_weight": 0.0},
     }
 

@@ -11,6 +11,7 @@ class PriorOnly(Attack):
     name = "prior_only"
     summary = "Samples sentences from the public language model, ignoring the update."
     needs = frozenset({Knowledge.PRIOR})
+    uses = frozenset({Knowledge.LENGTHS})
     baseline = True
 
     def recover(self, observation: Observation) -> Recovery:

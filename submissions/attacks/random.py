@@ -13,6 +13,7 @@ class Random(Attack):
     name = "random"
     summary = "Draws each token from the frequencies of the public text, ignoring the update."
     needs = frozenset({Knowledge.PUBLIC_TEXT})
+    uses = frozenset({Knowledge.LENGTHS})
     baseline = True
 
     def prepare(self, public: Public) -> None:

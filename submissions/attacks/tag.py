@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmark.spec import Parameter
 from submissions.blocks.gradient_matching.attack import MatchingAttack
 from submissions.blocks.gradient_matching.distances import L2L1, Distance
-from submissions.blocks.gradient_matching.settings import QUICK_STEPS, descent_parameters
+from submissions.blocks.gradient_matching.settings import ADAPTED, QUICK, descent_parameters
 
 
 class TAG(MatchingAttack):
@@ -26,7 +26,7 @@ class TAG(MatchingAttack):
         "squared": Parameter(True, "Square the L2 term, as DLG does; the paper prints a norm."),
     }
 
-    variants = {"tag_quick": {"steps": QUICK_STEPS}}
+    variants = {"tag_adapted": ADAPTED, "tag_quick": QUICK, "tag_brief": {**QUICK, "steps": 120}}
 
     def distance(self) -> Distance:
         """‖∇W' - ∇W‖₂ + α ‖∇W' - ∇W‖₁."""

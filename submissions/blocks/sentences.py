@@ -16,8 +16,17 @@ def sentence_lengths(observation: Observation) -> tuple[int, ...]:
         used = (positions.norm(dim=1) > noise).nonzero().flatten()
         # A language model's last token predicts nothing, so its position gets no gradient.
         unseen = 1 if observation.public.objective.name == "causal-lm" else 0
-        longest = min(longest, int(used.max()) + 1 + unseen) if len(used) else longest
+        seen = int(used.max()) + 1 - first_position(observation.public) if len(used) else longest
+        longest = min(longest, max(1, seen + unseen))
     return (longest,) * observation.batch_size
+
+
+def first_position(public: Public) -> int:
+    """Row of the position embeddings that a first token reads: RoBERTa's and OPT's is not 0."""
+    name = public.roles.names[Role.POSITION_EMBEDDING]
+    module = public.model.get_submodule(name.rpartition(".")[0])
+    padding, offset = getattr(module, "padding_idx", None), getattr(module, "offset", 0)
+    return int(offset) if padding is None else int(padding) + 1
 
 
 def special_tokens(public: Public) -> tuple[list[int], list[int]]:

@@ -1,12 +1,14 @@
 """Where a transformer keeps the linear layers whose inputs DAGER reads, and how to see them.
 
-A model is never rebuilt here: its own forward pass runs, the inputs of the layers in question are
-caught on the way, and the pass ends as soon as the last of them is seen.
+Nothing is known of a model beforehand: one forward pass of a few tokens shows which linear layers
+read what (`trace.py`), and what is concluded from it is checked against the model itself. A model
+is never rebuilt here: its own forward pass runs, the inputs of the layers in question are caught
+on the way, and the pass ends as soon as the last of them is seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,79 +17,12 @@ from torch import Tensor, nn
 from transformers import DynamicCache
 from transformers.pytorch_utils import Conv1D
 
+from submissions.blocks.dager.trace import Projection, Seen, Trace, trace
 
-@dataclass(frozen=True)
-class Shape:
-    """Module names of one architecture; `{}` stands for the number of the layer."""
-
-    layer: str
-    attend: tuple[str, ...]
-    """The projections that read the attention's input: query first, or one that is fused."""
-    merge: str
-    """The projection that reads the heads' outputs."""
-    expand: tuple[str, ...]
-    """The first projections of the feed-forward part."""
-    causal: bool
-    norm: str
-    """The normalization between embeddings and the first attention."""
-    position: str = ""
-    token_type: str = ""
-    after_padding: bool = False
-    """Positions are counted from the one after the padding's, as RoBERTa began to do."""
-
-
-_BERT = Shape(
-    layer="encoder.layer.{}.",
-    attend=("attention.self.query", "attention.self.key", "attention.self.value"),
-    merge="attention.output.dense",
-    expand=("intermediate.dense",),
-    causal=False,
-    norm="embeddings.LayerNorm",
-    position="embeddings.position_embeddings",
-    token_type="embeddings.token_type_embeddings",
-)
-_LLAMA = Shape(
-    layer="layers.{}.",
-    attend=("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-    merge="self_attn.o_proj",
-    expand=("mlp.gate_proj", "mlp.up_proj"),
-    causal=True,
-    norm="layers.0.input_layernorm",
-)
-_SHAPES: Mapping[str, Shape] = {
-    "bert": _BERT,
-    "distilbert": Shape(
-        layer="transformer.layer.{}.",
-        attend=("attention.q_lin", "attention.k_lin", "attention.v_lin"),
-        merge="attention.out_lin",
-        expand=("ffn.lin1",),
-        causal=False,
-        norm="embeddings.LayerNorm",
-        position="embeddings.position_embeddings",
-    ),
-    "mpnet": Shape(
-        layer="encoder.layer.{}.",
-        attend=("attention.attn.q", "attention.attn.k", "attention.attn.v"),
-        merge="attention.attn.o",
-        expand=("intermediate.dense",),
-        causal=False,
-        norm="embeddings.LayerNorm",
-        position="embeddings.position_embeddings",
-        after_padding=True,
-    ),
-    "gpt2": Shape(
-        layer="h.{}.",
-        attend=("attn.c_attn",),
-        merge="attn.c_proj",
-        expand=("mlp.c_fc",),
-        causal=True,
-        norm="h.0.ln_1",
-        position="wpe",
-    ),
-    "llama": _LLAMA,
-    "mistral": _LLAMA,
-    "qwen2": _LLAMA,
-}
+_PROBE = 5
+"""Tokens of the sentence that a model is tried with."""
+_SAME = 1e-4
+"""Relative difference up to which two ways to compute the same thing agree."""
 
 
 @dataclass(frozen=True)
@@ -103,27 +38,31 @@ class Site:
 
 
 class NoAttention(Exception):
-    """The model is not of a kind whose attention is known here."""
-
-
-class _Seen(Exception):
-    """All sites have been seen, so the rest of the forward pass is not needed."""
+    """The model is not of a kind that can be read; the message is the reason."""
 
 
 class Anatomy:
     """A model, seen as embeddings, a first attention, and the sites behind it."""
 
     def __init__(self, model: Any) -> None:
-        kind = model.config.model_type
-        if kind not in _SHAPES:
-            raise NoAttention(f"A model of type {kind} has no attention that this attack reads.")
         self.model = model
         self.body: Any = model.base_model
-        self.shape = _SHAPES[kind]
-        self._names = {id(module): name for name, module in model.named_modules()}
-        self.layers = int(model.config.num_hidden_layers)
-        self.width = int(model.config.hidden_size)
-        self.first = self._site(0, self.shape.attend)
+        self.kind = f"a model of type {model.config.model_type}"
+        self.probe = self._ordinary_ids()
+        self.seen: Trace = trace(model, self.body, self.probe)
+        read = self.seen.of_layer(0)
+        if len(read) < 2:
+            raise NoAttention(f"There is no attention to be read in {self.kind}.")
+        self._behind = [_site(reading) for reading in (*read[1:3], *self.seen.of_layer(1)[:1])]
+        self.attend = read[0]
+        """The projections that read the first attention's input: query, key and value, or one
+        that is fused."""
+        self.first = _site(read[0])
+        self.width = int(read[0].given.shape[-1])
+        self.layers = _count(model, read[0].layer)
+        self.causal = self._is_causal()
+        if self.causal:
+            self._check_cache()
 
     def behind(self, reads_all: bool) -> list[Site]:
         """Sites whose inputs depend on whole sentences: heads, feed-forward, second attention.
@@ -132,40 +71,18 @@ class Anatomy:
         gradients there do not span the inputs of the others.
         """
         whole = self.layers if reads_all else self.layers - 1
-        sites = []
-        if whole > 0:
-            sites += [self._site(0, (self.shape.merge,)), self._site(0, self.shape.expand)]
-        if whole > 1:
-            sites.append(self._site(1, self.shape.attend))
-        return sites
+        return self._behind[: 0 if whole < 1 else 2 if whole < 2 else None]
 
-    def _site(self, layer: int, parts: Sequence[str]) -> Site:
-        prefix = self.shape.layer.format(layer)
-        modules = [self.body.get_submodule(prefix + part) for part in parts]
-        names = tuple(f"{self._names[id(module)]}.weight" for module in modules)
-        return Site(modules[0], names, isinstance(modules[0], Conv1D))
-
-    @property
-    def heads(self) -> int:
-        """Attention heads of a layer."""
-        return int(self.model.config.num_attention_heads)
-
-    def projections(self) -> list[Any]:
-        """Query, key and value of an encoder's first layer."""
-        return [self.module(self.shape.layer.format(0) + part) for part in self.shape.attend]
-
-    def position_bias(self, length: int) -> Tensor | None:
-        """What an encoder with relative positions adds to its scores, (H, length, length)."""
-        if self.model.config.model_type != "mpnet":
-            return None
-        bias: Tensor = self.body.encoder.compute_position_bias(
-            self.body.encoder.relative_attention_bias.weight.new_zeros(1, length, 1)
-        )[0]
-        return bias
-
-    def module(self, name: str) -> Any:
-        """A module of the body by the name that the shape gives."""
-        return self.body.get_submodule(name)
+    def attention(self, layer: int) -> Site:
+        """The projections that read a layer's input: in every layer those of the first one."""
+        first = self.attend.layer
+        here = f"{first.rstrip('.').rpartition('.')[0]}.{layer}."
+        names = [here + name.removeprefix(first) for name in self.attend.names]
+        try:
+            modules = [self.model.get_submodule(name) for name in names]
+        except AttributeError as error:
+            raise NoAttention(f"Layers differ from one another in {self.kind}.") from error
+        return _site(Projection(names, modules, self.attend.given, here))
 
     @torch.inference_mode()
     def inputs(
@@ -184,12 +101,58 @@ class Anatomy:
         more = {} if cache is None else {"past_key_values": cache, "use_cache": True}
         try:
             self.body(input_ids=ids, attention_mask=mask, **more)
-        except _Seen:
+        except Seen:
             pass
         finally:
             for handle in handles:
                 handle.remove()
-        return [caught[id(site.module)] for site in sites]
+        return [caught[id(site.module)].view(*ids.shape, -1) for site in sites]
+
+    # ------------------------------------------------------------------------------ trying it out
+
+    def _ordinary_ids(self) -> Tensor:
+        """Some ids from the middle of the vocabulary, none of which means padding, (1, T)."""
+        table: Tensor = self.body.get_input_embeddings().weight
+        ids = torch.arange(len(table) // 2, len(table) // 2 + _PROBE + 1) % len(table)
+        kept = [i for i in ids.tolist() if i != self.model.config.pad_token_id]
+        return torch.tensor([kept[:_PROBE]], device=table.device)
+
+    def _is_causal(self) -> bool:
+        """Whether what is read of earlier tokens stays the same when the last one changes."""
+        ids = torch.cat([self.probe, self.probe])
+        ids[1, -1] = self.probe[0, 0]
+        heads = self.inputs(ids, self._behind[:1])[0][:, :-1]
+        return agree(heads[0], heads[1])
+
+    def _check_cache(self) -> None:
+        """Prefixes are continued with their keys and values; the answer has to be the same."""
+        whole = self.inputs(self.probe, self._behind[:1])[0][:, -1]
+        cache = DynamicCache()
+        try:
+            self.inputs(self.probe[:, :-1], self._behind[:1], cache)
+            first: Any = cache.layers[0]
+            cut = DynamicCache()
+            cut.update(first.keys, first.values, 0)
+            last = self.inputs(self.probe[:, -1:], self._behind[:1], cut)[0][:, -1]
+        except (AttributeError, IndexError, TypeError, ValueError, RuntimeError) as error:
+            raise NoAttention(f"Prefixes cannot be continued in {self.kind}.") from error
+        if not agree(whole, last):
+            raise NoAttention(f"A continued prefix is read in another way in {self.kind}.")
+
+
+def agree(first: Tensor, second: Tensor) -> bool:
+    """Whether two tensors are the same but for rounding."""
+    return bool((first - second).norm() <= _SAME * second.norm())
+
+
+def _site(reading: Projection) -> Site:
+    weights = tuple(f"{name}.weight" for name in reading.names)
+    return Site(reading.modules[0], weights, isinstance(reading.modules[0], Conv1D))
+
+
+def _count(model: nn.Module, layer: str) -> int:
+    """Layers in the list that holds the one with this path, `encoder.layer.0.`."""
+    return len(list(model.get_submodule(layer.rstrip(".").rpartition(".")[0]).children()))
 
 
 def _catcher(
@@ -198,6 +161,6 @@ def _catcher(
     def catch(module: nn.Module, arguments: tuple[Tensor, ...]) -> None:
         caught[id(site.module)] = arguments[0]
         if len(caught) == len(sites):
-            raise _Seen
+            raise Seen
 
     return catch

@@ -10,8 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from submissions.blocks.dager.anatomy import Anatomy
 from submissions.blocks.dager.effort import Effort
+from submissions.blocks.dager.heads import Heads
 from submissions.blocks.dager.spans import Span
 
 _AT_ONCE = 1 << 22
@@ -23,7 +23,7 @@ class Context:
 
     def __init__(
         self,
-        anatomy: Anatomy,
+        heads: Heads,
         inputs: Tensor,
         positions: Tensor,
         span: Span,
@@ -32,19 +32,16 @@ class Context:
         effort: Effort,
     ) -> None:
         self.effort = effort
-        heads = anatomy.heads
-        query, key, value = (
-            module(inputs).view(len(inputs), heads, -1) for module in anatomy.projections()
-        )  # (K, H, d)
+        query, key, value = heads(inputs)  # (K, H, d)
         self.positions = positions
-        self.bias = anatomy.position_bias(int(positions.max()) + 1)  # (H, P, P)
+        self.bias = heads.bias(int(positions.max()) + 1)  # (H, P, P)
         self.query = query * query.shape[-1] ** -0.5
         self.key = key
         self.top = self._largest_scores()  # (K, H), so that no exponential is beyond bounds
         size = min(sketch, span.null.shape[1])
         mix = torch.randn(span.null.shape[1], size, generator=generator, dtype=torch.float64)
         directions = span.null @ torch.linalg.qr(mix).Q.to(span.null.device)  # (D, S)
-        parts = directions.to(value.dtype).view(heads, -1, size)
+        parts = directions.to(value.dtype).view(heads.count, -1, size)
         self.values = torch.einsum("khd,hds->khs", value, parts)  # (K, H, S)
 
     def _largest_scores(self) -> Tensor:

@@ -14,6 +14,7 @@ from submissions.blocks.dager.context import Context
 from submissions.blocks.dager.decoder import Found, PrefixSearch
 from submissions.blocks.dager.effort import Effort
 from submissions.blocks.dager.encoder import Entries, SentenceSearch
+from submissions.blocks.dager.heads import Heads
 from submissions.blocks.dager.shares import Shares, shares_of
 from submissions.blocks.dager.spans import Span, span_of
 from submissions.blocks.dager.vocabulary import Candidates, FirstInputs, candidates
@@ -47,6 +48,7 @@ class Reader:
         self.settings = settings
         self.anatomy = Anatomy(public.model)
         self.inputs = FirstInputs(self.anatomy, public.max_tokens)
+        self.heads = None if self.anatomy.causal else Heads(self.anatomy)
         self.sites = self.anatomy.behind(public.objective.name == "causal-lm")
 
     @torch.inference_mode()
@@ -58,10 +60,10 @@ class Reader:
             return Recovery(note="The update holds no gradient of the first attention layer.")
         generator = torch.Generator().manual_seed(observation.seed)
         fitting = self._fitting(span, generator)
-        if not self.anatomy.shape.causal:
+        if not self.anatomy.causal:
             fitting = self._filled(fitting, span, observation)
         checks = self._checks(observation)
-        if self.anatomy.shape.causal:
+        if self.anatomy.causal:
             found = self._prefixes(span, fitting, checks, observation, effort)
         else:
             found = self._sentences(span, fitting, checks, observation, effort, generator)
@@ -100,12 +102,12 @@ class Reader:
         allowed = torch.ones(len(self.inputs.words), dtype=torch.bool, device=found.tokens.device)
         allowed[list(self.public.forbidden_ids)] = False
         kept = allowed[found.tokens]
-        if not self.anatomy.shape.causal:
+        if not self.anatomy.causal:
             kept &= found.positions > 0
             kept |= (found.tokens == end) & (found.positions > 1)
         numbers = kept.nonzero().flatten()
         most = CROWDED * self.public.batch_size
-        if not self.anatomy.shape.position:  # one set of words for all places
+        if not self.inputs.has_places:  # one set of words for all places
             most *= self.public.max_tokens
         if len(numbers) > most * len(self.inputs.places):  # far too many: the closest at each place
             numbers = numbers[_largest(found.positions[numbers], -found.ratios[numbers], most)]
@@ -114,8 +116,10 @@ class Reader:
     def _filled(self, fitting: Candidates, span: Span, observation: Observation) -> Candidates:
         """At places of an encoder's sentences where nothing fits, what comes closest."""
         end = boundary(self.public)[1]
-        ends = fitting.positions[fitting.tokens == end]
-        longest = max(observation.lengths or [int(ends.max()) + 1 if len(ends) else 0])
+        if end is None:
+            return fitting
+        fitting = self._with_ends(fitting, span, observation, end)
+        longest = int(fitting.positions[fitting.tokens == end].max()) + 1
         words = torch.arange(len(self.inputs.words), device=fitting.tokens.device)
         words = words[~torch.isin(words, words.new_tensor(sorted(self.public.forbidden_ids)))]
         positions, tokens, ratios = [fitting.positions], [fitting.tokens], [fitting.ratios]
@@ -126,12 +130,28 @@ class Reader:
                 positions.append(torch.full_like(best, place))
                 tokens.append(words[best])
                 ratios.append(each[best])
-        for length in set(observation.lengths or ()):
-            if not bool((ends == length - 1).any()):
-                positions.append(words.new_tensor([length - 1]))
-                tokens.append(words.new_tensor([end]))
-                ratios.append(span.ratios(self.inputs.build(tokens[-1], positions[-1])))
         return Candidates(torch.cat(positions), torch.cat(tokens), torch.cat(ratios))
+
+    def _with_ends(
+        self, fitting: Candidates, span: Span, observation: Observation, end: int
+    ) -> Candidates:
+        """With an end at every known length, or where none fits at those that come closest."""
+        there = fitting.positions[fitting.tokens == end]
+        places = torch.arange(2, len(self.inputs.places), device=there.device)
+        if observation.lengths is not None:
+            places = places.new_tensor(sorted({n - 1 for n in observation.lengths}))
+            places = places[~torch.isin(places, there)]
+        elif len(there):
+            return fitting
+        ratios = span.ratios(self.inputs.build(torch.full_like(places, end), places))
+        if observation.lengths is None:
+            best = ratios.argsort()[: CLOSEST * observation.batch_size]
+            places, ratios = places[best], ratios[best]
+        return Candidates(
+            torch.cat([fitting.positions, places]),
+            torch.cat([fitting.tokens, torch.full_like(places, end)]),
+            torch.cat([fitting.ratios, ratios]),
+        )
 
     def _prefixes(
         self,
@@ -142,7 +162,7 @@ class Reader:
         effort: Effort,
     ) -> list[Found]:
         def tokens_at(place: int) -> Tensor:
-            if not self.anatomy.shape.position:
+            if not self.inputs.has_places:
                 return fitting.tokens
             return fitting.tokens[fitting.positions == place]
 
@@ -178,11 +198,14 @@ class Reader:
         shares = shares_of(self.anatomy.first, observation.update.tensors, span,
                            self.inputs.build(tokens, positions))  # fmt: skip
         lengths = observation.lengths or _lengths(positions, tokens, shares.sizes, end)
-        kept = positions < max(lengths, default=0)
+        if not lengths:  # noise hides where sentences end
+            return []
+        kept = positions < max(lengths)
         positions, tokens = positions[kept], tokens[kept]
         entries = Entries(positions, tokens, Shares(shares.sizes[kept], shares.directions[kept]))
         inputs = self.inputs.build(tokens, positions).to(self.inputs.words.dtype)
-        context = Context(self.anatomy, inputs, positions, checks[0][1], SKETCH, generator, effort)
+        assert self.heads is not None  # of every encoder
+        context = Context(self.heads, inputs, positions, checks[0][1], SKETCH, generator, effort)
         search = SentenceSearch(
             self.anatomy, checks, context, entries, (start, end), self.settings.limit,
             self.settings.restarts, self.settings.rounds, generator, effort,

@@ -15,12 +15,12 @@ shows to be outside is outside, so only survivors are built and checked exactly.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from submissions.blocks.dager.anatomy import Anatomy
+from submissions.blocks.dager.entry import entry_of
 from submissions.blocks.dager.spans import Span
 
 SKETCH = 4
@@ -44,54 +44,50 @@ class FirstInputs:
     """The inputs of the first attention for every word and position."""
 
     def __init__(self, anatomy: Anatomy, positions: int) -> None:
-        shape = anatomy.shape
-        self.words: Tensor = anatomy.body.get_input_embeddings().weight.detach()  # (V, D)
-        if shape.position:
-            table = anatomy.module(shape.position).weight.detach()
-            first = anatomy.body.embeddings.padding_idx + 1 if shape.after_padding else 0
-            self.places = table[first:][:positions]  # (P, D)
-        else:
-            self.places = self.words.new_zeros(1, self.words.shape[1])
-        if shape.token_type:
-            self.places = self.places + anatomy.module(shape.token_type).weight.detach()[0]
-        norm: Any = anatomy.module(shape.norm)
-        self.gain: Tensor = norm.weight.detach()
-        self.centred = isinstance(norm, nn.LayerNorm)
-        self.bias = norm.bias.detach() if self.centred else torch.zeros_like(self.gain)
-        self.epsilon = float(norm.eps if self.centred else norm.variance_epsilon)
+        entry = entry_of(anatomy, positions)
+        self.words, self.places, self.norm = entry.words, entry.places, entry.norm
+        self.has_places = entry.has_places
 
     def build(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """Inputs of pairs of token and position, (K, D), in double precision."""
         sums = self.words[tokens].double() + self.places[positions].double()
-        if self.centred:
-            sums = sums - sums.mean(dim=-1, keepdim=True)
-        scale = (sums.square().mean(dim=-1, keepdim=True) + self.epsilon).rsqrt()
-        built: Tensor = sums * scale * self.gain.double() + self.bias.double()
-        return built
+        return sums if self.norm is None else self.norm(sums)
 
     def sketch(self, directions: Tensor) -> Tensor:
         """Squared length of each input's part along the directions (D, S), (P, V)."""
-        width = self.words.shape[1]
-        scaled = self.gain[:, None] * directions  # (D, S)
-        cross = self.places @ self.words.T  # (P, V)
-        square = self.words.square().sum(1) + self.places.square().sum(1)[:, None] + 2 * cross
-        mean = self.words.mean(1) + self.places.mean(1)[:, None] if self.centred else None
-        variance = square / width if mean is None else square / width - mean.square()
-        scale = (variance + self.epsilon).rsqrt()  # (P, V)
+        norm = self.norm
+        scaled = directions if norm is None else norm.gain[:, None] * directions  # (D, S)
         words, places = self.words @ scaled, self.places @ scaled  # (V, S), (P, S)
-        constant, total = self.bias @ directions, scaled.sum(0)  # (S,)
-        found = torch.zeros_like(scale)
+        scale, mean = self._moments()  # (P, V)
+        found = self.words.new_zeros(len(places), len(words))
         for s in range(directions.shape[1]):
             part = words[:, s] + places[:, s, None]
             if mean is not None:
-                part = part - mean * total[s]
-            found += (part * scale + constant[s]).square()
+                part = part - mean * scaled[:, s].sum()
+            if norm is not None:
+                part = part * scale + norm.bias @ directions[:, s]
+            found += part.square()
         return found
+
+    def _moments(self) -> tuple[Tensor | float, Tensor | None]:
+        """Reciprocal deviation of every sum, and its mean where that is taken off, (P, V)."""
+        if self.norm is None:
+            return 1.0, None
+        width = self.words.shape[1]
+        square = self.words.square().sum(1) + self.places.square().sum(1)[:, None]
+        variance = (square + 2 * self.places @ self.words.T) / width
+        mean = self.words.mean(1) + self.places.mean(1)[:, None] if self.norm.centered else None
+        if mean is not None:
+            variance = variance - mean.square()
+        return (variance + self.norm.epsilon).rsqrt(), mean
 
     @property
     def longest(self) -> float:
         """No input is longer than this."""
-        return float(self.gain.abs().max() * self.words.shape[1] ** 0.5 + self.bias.norm())
+        if self.norm is None:
+            return float(self.words.norm(dim=1).max() + self.places.norm(dim=1).max())
+        gain, bias = self.norm.gain, self.norm.bias
+        return float(gain.abs().max() * self.words.shape[1] ** 0.5 + bias.norm())
 
 
 def candidates(

@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from benchmark.spec import Unsupported
-
 if TYPE_CHECKING:
     from benchmark.spec import Batch, Client
 
@@ -45,7 +43,23 @@ def clipped_sum(
 def sample_gradients(
     client: Client, batch: Batch, names: Sequence[str]
 ) -> Iterator[Mapping[str, Tensor]]:
-    """Gradients by parameter name, (B, ...), for as many samples at a time as memory holds."""
+    """Gradients by parameter name, (B, ...), for some samples at a time.
+
+    Where Opacus cannot tell the samples of a layer apart, they are taken one by one.
+    """
+    try:
+        yield from _together(client, batch, names)
+    except _Mixed:
+        for part in batch.split(len(batch.labels)):
+            yield {name: value[None] for name, value in client.gradient(part, names).items()}
+
+
+class _Mixed(Exception):
+    """Opacus does not know a layer, or the layer hides which sample is which."""
+
+
+def _together(client: Client, batch: Batch, names: Sequence[str]) -> Iterator[Mapping[str, Tensor]]:
+    """As many samples at a time as memory holds, by one backward pass."""
     parameters = {n: p for n, p in client.model.named_parameters() if n in set(names)}
     size = sum(parameter.numel() for parameter in parameters.values())
     parts = -(-len(batch.labels) * size // MEMORY)
@@ -65,7 +79,7 @@ def _taken(parameter: Any, samples: int, name: str) -> Tensor:
         return torch.zeros((samples, *parameter.shape)).to(parameter)
     parameter.grad = None
     if not isinstance(found, Tensor) or len(found) != samples:
-        raise Unsupported(f"Opacus cannot tell the samples' gradients of {name} apart")
+        raise _Mixed(f"the samples' gradients of {name}")
     return found
 
 
@@ -88,7 +102,7 @@ def _recording(model: nn.Module, parameters: Mapping[str, nn.Parameter]) -> Iter
         hooks = GradSampleHooks(model, loss_reduction="sum", strict=False)
         yield
     except NotImplementedError as error:
-        raise Unsupported(f"Opacus does not support this model: {error}") from error
+        raise _Mixed(str(error)) from error
     finally:
         if hooks is not None:
             hooks.cleanup()
@@ -96,6 +110,8 @@ def _recording(model: nn.Module, parameters: Mapping[str, nn.Parameter]) -> Iter
             layer.training = mode
         for parameter in frozen:
             parameter.requires_grad_(True)
+        for parameter in parameters.values():
+            parameter.grad = None
 
 
 Gradients = dict[nn.Parameter, Tensor]

@@ -111,17 +111,17 @@ def beam_search(
     return _ranked(whole or ended)
 
 
-def start_words(public: Public, words: Tensor, only_capitals: bool) -> Tensor:
-    """Which words of a bag may begin a sentence, (M,) bool: those with a capital letter.
+def start_words(public: Public, words: Tensor, rule: str) -> Tensor:
+    """Which words of a bag may begin a sentence, (M,) bool: `any`, or those with a `capital`.
 
-    A word after a space stands inside a sentence, so capitals without a space come first where
-    there are any. Where no word has a capital, all may begin.
+    A word after a space stands inside a sentence, so by the rule `bare` capitals without a space
+    come first where there are any. Where no word has a capital, all may begin.
     """
     texts = public.tokenizer.batch_decode(words[:, None])
     capital = torch.tensor([text.strip()[:1].isupper() for text in texts], dtype=torch.bool)
     bare = capital & torch.tensor([not text[:1].isspace() for text in texts], dtype=torch.bool)
-    for choice in (bare, capital):
-        if only_capitals and bool(choice.any()):
+    for choice in {"bare": (bare, capital), "capital": (capital,), "any": ()}[rule]:
+        if bool(choice.any()):
             return choice.to(words.device)
     return torch.ones(len(words), dtype=torch.bool, device=words.device)
 

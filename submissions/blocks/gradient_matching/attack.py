@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import torch
 
-from benchmark.spec import Attack, Observation, Recovery, Unsupported
+from benchmark.spec import Attack, Knowledge, Observation, Recovery, Unsupported
 from submissions.blocks.gradient_matching.build import build_matcher, padding_shows, samples_of
 from submissions.blocks.gradient_matching.distances import Distance
 from submissions.blocks.gradient_matching.matcher import Matcher
@@ -24,6 +24,7 @@ _GRAPH = 8
 class MatchingAttack(Attack):
     """Searches several snapshots side by side, as many as the memory budget allows."""
 
+    uses = frozenset({Knowledge.LABELS, Knowledge.LENGTHS})
     objectives = frozenset({"classification", "causal-lm"})
 
     @abstractmethod
@@ -31,7 +32,7 @@ class MatchingAttack(Attack):
         """The loss between gradients."""
 
     def search(self, search: Search) -> None:
-        """The algorithm, which leaves its answer in `search.best`: as DLG has it, and TAG."""
+        """The algorithm, which moves `search` to its answer: as DLG has it, and TAG."""
         start_gaussian(search)
         for step in search.steps():
             search.descend(step)
@@ -53,7 +54,7 @@ class MatchingAttack(Attack):
         groups: dict[tuple[object, ...], list[Problem]] = defaultdict(list)
         equal_lengths = padding_shows(observations[0].public) if observations else False
         for number, observation in enumerate(observations):
-            for problem in problems_of(observation, number, self.word("labels") == "optimized"):
+            for problem in self._problems(observation, number):
                 groups[_kind(problem, equal_lengths)].append(problem)
         together = [part for problems in groups.values() for part in self._divided(problems)]
         found: dict[int, list[tuple[float, Recovery]]] = defaultdict(list)
@@ -62,6 +63,10 @@ class MatchingAttack(Attack):
             for problem, loss, recovery in self._reconstruct(problems, share):
                 found[problem.number].append((loss, recovery))
         return [_best(found[number]) for number in range(len(observations))]
+
+    def _problems(self, observation: Observation, number: int) -> list[Problem]:
+        optimized, adapted = self.word("labels") == "optimized", self.word("damage") == "adapted"
+        return problems_of(observation, number, optimized, adapted)
 
     def _reconstruct(
         self, problems: Sequence[Problem], share: float
@@ -73,6 +78,10 @@ class MatchingAttack(Attack):
         search = Search(problems, layout, matcher, descent, self.length_weight(), budget, share)
         with matcher:
             self.search(search)
+            if self.word("answer") == "last":
+                search.settle(
+                    matcher.losses(search.points(search.embeddings[:, None]), False)[:, 0]
+                )
         notes = [how, _early_end(search), self.remark(problems[0].observation)]
         note, cut = " ".join(part for part in notes if part), search.clock.stopped
         sentences, losses = search.tokens(search.best), search.best_losses.tolist()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from benchmark.spec import Observation, Public, Role, Update
-from submissions.blocks.gradient_matching.distances import Damage
+from submissions.blocks.gradient_matching.distances import UNDISTORTED, Damage
 from submissions.blocks.sentences import sentence_lengths, special_tokens
 
 _DENSE = 0.5
@@ -33,10 +33,14 @@ class Problem:
     classes: tuple[int, ...] | None
     """Class of each sample, known or assumed; None where labels are tokens or optimized."""
     seed: int
+    adapted: bool = True
+    """Whether the search looks at what a defense did."""
 
     @cached_property
     def damage(self) -> Damage:
         """What the update shows, and the task tells, of a defense."""
+        if not self.adapted:
+            return UNDISTORTED
         update = self.observation.update
         entries = sum(tensor.numel() for tensor in self.target.values())
         left = sum(int(tensor.count_nonzero()) for tensor in self.target.values())
@@ -57,7 +61,9 @@ class Layout:
         return self.fixed_ids < 0
 
 
-def problems_of(observation: Observation, number: int, optimize_labels: bool) -> list[Problem]:
+def problems_of(
+    observation: Observation, number: int, optimize_labels: bool, adapted: bool = True
+) -> list[Problem]:
     """One problem, or one for each class where the label has to be tried."""
     target = matched_gradient(observation)
     lengths = sentence_lengths(observation)
@@ -68,9 +74,10 @@ def problems_of(observation: Observation, number: int, optimize_labels: bool) ->
     elif classes is None and observation.batch_size == 1:
         count = class_count(observation.public)
         guesses = [(c,) for c in range(count)] if count <= _FEW_LABELS else [None]
+    seeds = [observation.seed + (index << 40) for index in range(len(guesses))]
     return [
-        Problem(observation, number, target, lengths, guess, observation.seed + (index << 40))
-        for index, guess in enumerate(guesses)
+        Problem(observation, number, target, lengths, guess, seed, adapted)
+        for guess, seed in zip(guesses, seeds, strict=True)
     ]
 
 

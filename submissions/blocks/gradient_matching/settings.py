@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from benchmark.spec import Parameter, Scalar
-
-QUICK_STEPS = 400
-"""Steps of the `quick` variants: a fifth of the papers', which small models forgive."""
+from benchmark.spec import Knowledge, Parameter, Scalar
 
 Settings = Mapping[str, Scalar]
+
+ADAPTED: Settings = {"damage": "adapted", "answer": "best"}
+"""What we add to the papers' attacks: the `adapted` variants, and the `quick` ones too."""
+QUICK: Settings = {**ADAPTED, "steps": 400}
+"""A fifth of the papers' steps, which small models forgive."""
 
 
 def descent_parameters(
@@ -28,6 +30,19 @@ def descent_parameters(
         ),
         "horizon": Parameter(10_000, "Steps to the end of adamw's linear schedule.", low=1),
         "clip": Parameter(0.0, "Largest norm of the embeddings' gradient; 0: any.", low=0),
+        "damage": Parameter(
+            "ignored",
+            "What is done about a defense: ignored, as in the papers, or adapted: a parameter "
+            "counts by the share that is not noise, and zeros of a sparse update tell nothing.",
+            choices=("ignored", "adapted"),
+            uses=frozenset({Knowledge.NOISE_SCALE}),
+            without="ignored",
+        ),
+        "answer": Parameter(
+            "last",
+            "The last point, as in the papers, or the best since the last change of order.",
+            choices=("last", "best"),
+        ),
         "labels": Parameter(
             "auto",
             "auto: as granted, else tried one by one where few, else optimized; for language "

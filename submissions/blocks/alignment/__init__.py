@@ -1,0 +1,1 @@
+"""Word vectors that are private, read by published ones."""
