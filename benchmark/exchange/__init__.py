@@ -1,0 +1,1 @@
+"""Results that travel: the official plan of a submission, its package, import, and verification."""
