@@ -26,6 +26,8 @@ NO_FOLDER = -1
 
 Arguments = tuple[object, ...]
 """What an audit event is told with."""
+WITNESSES: list[Callable[[str, Arguments], None]] = []
+"""Told of what is about to be refused: a hook that was added later never learns of it."""
 Paths = tuple[tuple[object, object, bool], ...]
 """Of each path of an event: the path, the folder it is relative to, and whether it is written."""
 
@@ -95,6 +97,7 @@ def install(readable: Sequence[str], listable: Sequence[str], writable: Sequence
 
     def refuse(event: str, arguments: Arguments) -> None:
         if event in REFUSED:
+            _tell(event, arguments)
             raise PermissionError(f"A submission may not call {event}.")
         find, thread = PATHS.get(event), get_ident()
         if find is None or thread in busy:
@@ -102,10 +105,11 @@ def install(readable: Sequence[str], listable: Sequence[str], writable: Sequence
         busy.add(thread)  # resolving a path raises events of its own
         try:
             for given, folder, written in find(arguments):
-                path = _resolved(given, folder)
+                path = resolved(given, folder)
                 if path is None or (not written and path in listed):
                     continue
-                if not _below(path, write if written else read):
+                if not below(path, write if written else read):
+                    _tell(event, arguments)
                     word = "change" if written else "read"
                     raise PermissionError(f"A submission may not {word} {path}.")
         finally:
@@ -114,11 +118,17 @@ def install(readable: Sequence[str], listable: Sequence[str], writable: Sequence
     sys.addaudithook(refuse)
 
 
-def _below(path: str, places: Sequence[str]) -> bool:
+def _tell(event: str, arguments: Arguments) -> None:
+    for witness in WITNESSES:
+        witness(event, arguments)
+
+
+def below(path: str, places: Sequence[str]) -> bool:
+    """Whether a real path is one of the places or lies in one."""
     return any(path == place or path.startswith(place + os.sep) for place in places)
 
 
-def _resolved(given: object, folder: object) -> str | None:
+def resolved(given: object, folder: object) -> str | None:
     """The real path, or None for a file that was opened, and so allowed, before."""
     if isinstance(given, int):
         return None

@@ -10,11 +10,14 @@ from benchmark.execution.jobs import ClientSettings
 from benchmark.execution.randomness import fill, seed_process
 from benchmark.execution.seeds import derive_seed
 from benchmark.plugins.registry import model_package
-from benchmark.spec import Batch, Client, Defense, Update
+from benchmark.spec import Batch, Client, Defense, Unsupported, Update
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
+
+NOTHING_SENT = "nothing leaves the client, so there is nothing to attack"
+"""Why a method without updates has no snapshots."""
 
 
 def make_client(settings: ClientSettings, model: PreTrainedModel, device: torch.device) -> Client:
@@ -29,7 +32,7 @@ def make_client(settings: ClientSettings, model: PreTrainedModel, device: torch.
         torch.Generator(device),
         local_steps=settings.local_steps,
         learning_rate=settings.learning_rate,
-        budget=settings.training.budget if settings.training else None,
+        budget=budget.budget if (budget := settings.training or settings.federation) else None,
     )
 
 
@@ -46,8 +49,16 @@ def take_steps(client: Client, batches: Sequence[Batch], momentum: float, seed: 
             parameters[name].data -= client.learning_rate * speed[name]
 
 
+def check_sharing(defense: Defense, client: Client) -> None:
+    """Raises `Unsupported` for a method whose clients send nothing at all."""
+    names = (name for name, _ in client.model.named_parameters())
+    if not any(defense.shares(name, client.roles) for name in names):
+        raise Unsupported(NOTHING_SENT)
+
+
 def one_update(defense: Defense, client: Client, batch: Batch, seed: int) -> Update:
     """What a client sends of one batch; the same tensors for the same state, batch and seed."""
+    check_sharing(defense, client)
     seed_process(seed)
     fill(client.generator, derive_seed("generator", seed))
     update = defense.client_update(client, batch)

@@ -72,6 +72,10 @@ class Updated(Strict):
     epsilon: FiniteFloat | None
     bytes_up: Annotated[int, Field(ge=0, le=10**15)]
     roles: dict[str, str]
+    kept: Annotated[list[str], Field(max_length=100_000)] = []
+    """Parameters that the client trains and keeps to itself."""
+    seconds: Seconds | None = None
+    """In which the client made it."""
 
 
 class Trained(Strict):
@@ -97,6 +101,46 @@ class Evaluated(Strict):
     texts: list[str]
 
 
+class ClientTrained(Strict):
+    """A client of a federated task has trained for a round; its files were written."""
+
+    event: Literal["client-trained"] = "client-trained"
+    index: Index
+    seconds: Seconds
+    epsilon: FiniteFloat | None
+    peak_mb: Megabytes
+    device_peak_mb: Megabytes | None
+    shares: bool
+    """Whether the method sends anything at all."""
+    keeps: bool
+    """Whether the client has something to keep for the next round."""
+
+
+class ClientFailed(Strict):
+    """A client of a federated task could not do its part."""
+
+    event: Literal["client-failed"] = "client-failed"
+    index: Index
+    status: Status
+    reason: Reason
+
+
+class Personalized(Strict):
+    """A client of a federated task has its own model, and where it differs was written."""
+
+    event: Literal["personalized"] = "personalized"
+    index: Index
+    differs: bool
+
+
+class ClientTested(Strict):
+    """What a client's model answers to each test row."""
+
+    event: Literal["client-tested"] = "client-tested"
+    index: Index
+    predicted: Annotated[list[Count], Field(max_length=1_000_000)]
+
+
 class Prepared(Strict):
     """An attack is ready."""
 
@@ -112,6 +156,9 @@ class Progress(Strict):
     step: Steps
     steps: Steps
     loss: ShownLoss
+    accuracy: ShownLoss = None
+    """Federated tasks: on validation rows, after so many rounds."""
+    seconds_left: ShownLoss = None
 
 
 class Recovered(Strict):
@@ -144,6 +191,20 @@ class Done(Strict):
     device_peak_mb: Megabytes | None
 
 
+Notice = Literal["exception", "device", "network", "process", "read", "write"]
+
+
+class Noticed(Strict):
+    """Something that a submission did under observation."""
+
+    event: Literal["noticed"] = "noticed"
+    notice: Notice
+    file: Annotated[str, Field(max_length=4096)] = ""
+    line: Annotated[int, Field(ge=0, le=10**7)] = 0
+    """Where in the submission's own code; 0 where no line of it took part."""
+    what: Reason
+
+
 Event = (
     Described
     | NotLoaded
@@ -151,10 +212,15 @@ Event = (
     | Updated
     | Trained
     | Evaluated
+    | ClientTrained
+    | ClientFailed
+    | Personalized
+    | ClientTested
     | Prepared
     | Progress
     | Recovered
     | Done
+    | Noticed
 )
 LINE: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="event")])
 

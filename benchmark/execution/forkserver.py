@@ -13,19 +13,27 @@ import json
 import os
 import select
 import signal
+import socket
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmark.execution import namespaces
-from benchmark.execution.isolation import SIGNALED, Isolation, JobDirectory
-from benchmark.execution.jobs import Assignment
+from benchmark.execution.isolation import SIGNALED, Isolation, JobDirectory, Pipes
+from benchmark.execution.jobs import Assignment, DescribeJob
 from benchmark.execution.sandbox import BUBBLEWRAP, Limits
 
 DUMPABLE, CHILD_SUBREAPER = 4, 36
-MAX_LINE = 256 * 2**20
+MAX_LINE = 32 * 2**20
+"""Bytes of one event: twice what the longest recovery takes that is accepted."""
+MAX_SAID = 64 * 2**20
+"""Bytes of all events of a job, since the harness keeps them until the job has ended."""
+MOST_EVENTS = 20_000
+PROGRESS = b'{"event":"progress"'
 LOG_TAIL = 2000
-MEMORY_LOOK_SECONDS = 0.25
+FIRST_LOOK_SECONDS, MEMORY_LOOK_SECONDS = 0.02, 0.25
+"""Between looks at the memory of a job, at its start and later: short jobs are seen, too."""
 OUT_OF_MEMORY = {"status": "out-of-memory", "reason": "killed by the system, short of memory"}
 
 Verdict = dict[str, str]
@@ -37,6 +45,7 @@ class ForkServer:
 
     def __init__(self, isolation: Isolation) -> None:
         self.isolation = isolation
+        self.warm = False
         self.output = os.fdopen(os.dup(1), "w", encoding="utf-8")
         os.dup2(2, 1)
         if sys.platform == "linux":
@@ -57,8 +66,11 @@ class ForkServer:
 
     def run(self, job: Assignment) -> None:
         """Fork a worker for one job, relay its events and see how it ends."""
+        self._warm_up(job)
+        self.emit(event="started")
         folder = JobDirectory(job.inbox.parent)
         reader, writer = os.pipe()
+        ours, theirs = socket.socketpair()
         killed_before = _killed_for_memory()
 
         def work() -> int:
@@ -66,24 +78,37 @@ class ForkServer:
 
             return worker.main(job, os.fdopen(writer, "w", encoding="utf-8"))
 
-        keeper = self.isolation.fork(folder, job.memory_limit_mb, writer, work)
+        pipes = Pipes(writer, theirs)
+        keeper = self.isolation.fork(folder, job.memory_limit_mb, pipes, work)
         os.close(writer)
-        verdict = self._watch(keeper, reader, job)
+        theirs.close()
+        with MemoryGauge(keeper, ours, self.isolation.namespaces) as gauge:
+            verdict = self._watch(keeper, reader, gauge, job)
         if verdict is None:
             short = _killed_for_memory() > killed_before
             verdict = OUT_OF_MEMORY if short else {"status": "error", "reason": "killed by SIGKILL"}
         os.close(reader)
         self.emit(event="exit", log=_tail(folder.log), **verdict)
 
-    def _watch(self, keeper: int, reader: int, job: Assignment) -> Verdict | None:
+    def _warm_up(self, job: Assignment) -> None:
+        """Import what models need before the first job that has one; descriptions do without."""
+        if not self.warm and not isinstance(job.work, DescribeJob):
+            from benchmark.execution import worker
+
+            worker.warm_up()
+            self.warm = True
+
+    def _watch(
+        self, keeper: int, reader: int, gauge: MemoryGauge, job: Assignment
+    ) -> Verdict | None:
         """Relay lines until the job is over or has broken a limit; None where it was killed."""
         deadline = time.monotonic() + job.time_limit
-        next_look = time.monotonic()
-        buffer, ended, status = b"", False, 0
+        next_look, pause = time.monotonic(), FIRST_LOOK_SECONDS
+        said, ended, status = Said(self.emit), False, 0
         while True:
             ready, _, _ = select.select([reader], [], [], 0.02)
             chunk = os.read(reader, 1 << 20) if ready else None
-            buffer = self._relay(buffer + chunk) if chunk else buffer
+            said.take(chunk or b"")
             if not ended:
                 done, status = os.waitpid(keeper, os.WNOHANG)
                 ended = bool(done)
@@ -92,18 +117,12 @@ class ForkServer:
             if time.monotonic() > deadline:
                 return self._end(keeper, "timeout", f"stopped after {job.time_limit:g} s")
             if time.monotonic() > next_look:
-                next_look = time.monotonic() + MEMORY_LOOK_SECONDS
-                used, limit = self._resident_mb(keeper), job.memory_limit_mb
+                next_look, pause = time.monotonic() + pause, min(2 * pause, MEMORY_LOOK_SECONDS)
+                used, limit = gauge.used_mb(), job.memory_limit_mb
                 if used > limit:
                     return self._end(keeper, "out-of-memory", f"took {used:.0f} of {limit:.0f} MiB")
-            if len(buffer) > MAX_LINE:
-                return self._end(keeper, "invalid", "returned more than 256 MiB for one snapshot")
-
-    def _relay(self, data: bytes) -> bytes:
-        *lines, rest = data.split(b"\n")
-        for line in lines:
-            self.emit(event="said", line=line.decode("utf-8", errors="replace"))
-        return rest
+            if excess := said.excess():
+                return self._end(keeper, "invalid", excess)
 
     def _end(self, keeper: int, status: str, reason: str) -> Verdict:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -113,23 +132,6 @@ class ForkServer:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(keeper, 0)
         return {"status": status, "reason": reason}
-
-    def _resident_mb(self, keeper: int) -> float:
-        """Resident memory of everything that the job runs, in MiB."""
-        import psutil
-
-        total = 0
-        with contextlib.suppress(psutil.Error):
-            process = psutil.Process(keeper)
-            members = process.children(recursive=True)
-            if self.isolation.namespaces:  # keeper and root only wait
-                members = [m for m in members if m.ppid() != keeper]
-            else:
-                members.append(process)
-            for member in members:
-                with contextlib.suppress(psutil.Error):
-                    total += member.memory_info().rss
-        return total / 2**20
 
     def clean_up(self) -> None:
         """No process of a job outlives it, so none can carry news to the next."""
@@ -141,6 +143,75 @@ class ForkServer:
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
+
+
+class Said:
+    """Passes on what a job says, line by line, and counts it: the harness keeps it all."""
+
+    def __init__(self, emit: Callable[..., None]) -> None:
+        self._emit, self._rest = emit, bytearray()
+        self._bytes = self._events = 0
+
+    def take(self, data: bytes) -> None:
+        """Pass on the lines that are complete."""
+        self._bytes += len(data)
+        self._rest += data
+        if b"\n" not in data:
+            return
+        *lines, self._rest = self._rest.split(b"\n")
+        for line in lines:
+            self._events += not line.startswith(PROGRESS)  # which nobody keeps
+            self._emit(event="said", line=line.decode("utf-8", errors="replace"))
+
+    def excess(self) -> str:
+        """Why it is too much, if it is."""
+        if self._events > MOST_EVENTS:
+            return f"said more than {MOST_EVENTS:,} things"
+        if self._bytes > MAX_SAID:
+            return f"returned more than {MAX_SAID >> 20} MiB in all"
+        most = f"{MAX_LINE >> 20} MiB for one snapshot"
+        return f"returned more than {most}" if len(self._rest) > MAX_LINE else ""
+
+
+class MemoryGauge:
+    """Measures what a job takes: its processes, and its files that lie in memory."""
+
+    def __init__(self, keeper: int, mounts: socket.socket, namespaces: bool) -> None:
+        self.keeper, self.namespaces = keeper, namespaces
+        self._mounts, self._handles = mounts, list[int]()
+        mounts.setblocking(False)
+
+    def __enter__(self) -> MemoryGauge:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._mounts.close()
+        for handle in self._handles:
+            os.close(handle)
+
+    def used_mb(self) -> float:
+        """MiB that the job takes now."""
+        return (self._resident() + self._in_files()) / 2**20
+
+    def _resident(self) -> int:
+        """Of every process below the server: one that has left its parents is still there."""
+        import psutil
+
+        total = 0
+        for member in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                waits = self.keeper in (member.pid, member.ppid())  # keeper and root
+                if not (waits and self.namespaces):
+                    total += member.memory_info().rss
+        return total
+
+    def _in_files(self) -> int:
+        """Of scratch and shared memory, mapped by a process or not."""
+        if not self._handles:
+            with contextlib.suppress(OSError):
+                self._handles = socket.recv_fds(self._mounts, 1, 4)[1]
+        states = map(os.fstatvfs, self._handles)
+        return sum((state.f_blocks - state.f_bfree) * state.f_frsize for state in states)
 
 
 def _verdict(status: int) -> Verdict | None:
@@ -197,9 +268,8 @@ def main() -> None:
     import torch  # noqa: F401
     import transformers  # noqa: F401
 
-    from benchmark.execution import worker
+    from benchmark.execution import worker  # noqa: F401
 
-    worker.warm_up()
     ForkServer(Isolation(limits, namespaces.available())).serve()
 
 

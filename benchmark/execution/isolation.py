@@ -11,10 +11,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import socket
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -25,6 +26,28 @@ from benchmark.execution.sandbox import AUDIT_HOOK, LANDLOCK, Limits
 DUMPABLE = 4
 SIGNALED = 128
 """Added to the number of the signal that ended a process."""
+
+
+Work = Callable[[], int]
+"""What a process does; the number is its exit code."""
+
+
+@dataclass(frozen=True)
+class Pipes:
+    """How the processes of a job reach the fork server."""
+
+    output: int
+    """Where the worker writes its events."""
+    mounts: socket.socket
+    """Where the root hands over its file systems in memory, so that they can be measured."""
+
+    def send(self, folders: Sequence[Path]) -> None:
+        """Hand over file systems, and close this end before foreign code is loaded."""
+        handles = [os.open(folder, os.O_RDONLY | os.O_DIRECTORY) for folder in folders]
+        socket.send_fds(self.mounts, [b"m"], handles)
+        for handle in handles:
+            os.close(handle)
+        self.mounts.close()
 
 
 @dataclass(frozen=True)
@@ -67,43 +90,39 @@ class Isolation:
     namespaces: bool
     """Whether the kernel grants namespaces."""
 
-    def fork(
-        self, job: JobDirectory, memory_mb: float, output: int, work: Callable[[], int]
-    ) -> int:
+    def fork(self, job: JobDirectory, memory_mb: float, pipes: Pipes, work: Work) -> int:
         """Start `work` in a process that sees its own job only; returns the keeper's number."""
         keeper = os.fork()
         if keeper == 0:
-            _run_and_exit(lambda: self._keep(job, memory_mb, output, work))
+            _run_and_exit(lambda: self._keep(job, memory_mb, pipes, work))
         return keeper
 
-    def _keep(
-        self, job: JobDirectory, memory_mb: float, output: int, work: Callable[[], int]
-    ) -> int:
+    def _keep(self, job: JobDirectory, memory_mb: float, pipes: Pipes, work: Work) -> int:
         """Enter fresh namespaces, where there are some, and wait for what runs in them."""
         os.setsid()
         log = os.open(job.log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
         empty = os.open(os.devnull, os.O_RDONLY)
         for old, new in ((empty, 0), (log, 1), (log, 2)):
             os.dup2(old, new)
-        _close_files_except({0, 1, 2, output})
+        _close_files_except({0, 1, 2, pipes.output, pipes.mounts.fileno()})
         if not self.namespaces:
+            pipes.mounts.close()
             namespaces.die_with_parent()
             return self._work(job, work)
         namespaces.enter()
         namespaces.die_with_parent()
-        return _code_of_child(lambda: self._root(job, memory_mb, output, work), output)
+        return _code_of_child(lambda: self._root(job, memory_mb, pipes, work), pipes)
 
-    def _root(
-        self, job: JobDirectory, memory_mb: float, output: int, work: Callable[[], int]
-    ) -> int:
+    def _root(self, job: JobDirectory, memory_mb: float, pipes: Pipes, work: Work) -> int:
         """The first process of the namespaces: lays out the files and waits for the worker."""
         namespaces.die_with_parent()
         kept = (job.inbox, job.outbox)
-        namespaces.arrange_files(Path(self.limits.home), kept, job.scratch, memory_mb)
+        mounts = namespaces.arrange_files(Path(self.limits.home), kept, job.scratch, memory_mb)
+        pipes.send(mounts)
         namespaces.mount_processes()
-        return _code_of_child(lambda: self._work(job, work), output)
+        return _code_of_child(lambda: self._work(job, work), pipes)
 
-    def _work(self, job: JobDirectory, work: Callable[[], int]) -> int:
+    def _work(self, job: JobDirectory, work: Work) -> int:
         """The process that loads foreign code, with nothing left that it could misuse."""
         os.chdir(job.scratch)
         os.environ["HOME"] = os.environ["TMPDIR"] = tempfile.tempdir = str(job.scratch)
@@ -130,7 +149,7 @@ class Isolation:
             audit_hook.install(readable, limits.listable, [*writable, *limits.devices])
 
 
-def _run_and_exit(work: Callable[[], int]) -> NoReturn:
+def _run_and_exit(work: Work) -> NoReturn:
     """Whatever happens, a forked process ends here and not in its parent's code."""
     code = 1
     try:
@@ -143,12 +162,13 @@ def _run_and_exit(work: Callable[[], int]) -> NoReturn:
         os._exit(code)
 
 
-def _code_of_child(work: Callable[[], int], output: int) -> int:
+def _code_of_child(work: Work, pipes: Pipes) -> int:
     """Exit code of a child that does the work; 128 and its number for a deadly signal."""
     child = os.fork()
     if child == 0:
         _run_and_exit(work)
-    os.close(output)
+    os.close(pipes.output)
+    pipes.mounts.close()
     _, status = os.waitpid(child, 0)
     return SIGNALED + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 

@@ -19,7 +19,7 @@ from benchmark.plugins.description import SubmissionCall
 from benchmark.plugins.registry import Kind
 from benchmark.spec import Knowledge
 from benchmark.status import Status
-from benchmark.suites import Mode, ObjectiveName, Precision, Task, Training
+from benchmark.suites import Federation, Mode, ObjectiveName, Precision, Task, Training
 
 DESCRIBE_SECONDS = 120.0
 Said = TypeVar("Said", bound=Event)
@@ -47,6 +47,7 @@ class ClientSettings(Strict):
     local_steps: int
     learning_rate: FiniteFloat
     training: Training | None
+    federation: Federation | None = None
 
     @classmethod
     def of(cls, task: Task) -> ClientSettings:
@@ -58,6 +59,7 @@ class ClientSettings(Strict):
             local_steps=task.local_steps,
             learning_rate=task.learning_rate,
             training=task.training,
+            federation=task.federation,
         )
 
 
@@ -71,6 +73,10 @@ class PrivateBatchFile(Strict):
     seed: int
     out: str
     """Name of the update's file."""
+    rows: str = ""
+    """Federated tasks: the client's own training rows, which it adapts to first."""
+    state: str = ""
+    """Federated tasks: what the client has kept from earlier rounds, if it took part in one."""
 
 
 class UpdateJob(Strict):
@@ -85,6 +91,8 @@ class UpdateJob(Strict):
     """Of what a defense draws when it is made."""
     momentum: FiniteFloat
     batches: tuple[PrivateBatchFile, ...]
+    received: str = ""
+    """Federated tasks: the shared parameters of a later round than the first."""
 
 
 class TrainJob(Strict):
@@ -108,6 +116,68 @@ class EvaluateJob(Strict):
     max_tokens: int
 
 
+class ClientFile(Strict):
+    """One client of a federated task: its training rows and what it has kept."""
+
+    index: int
+    seed: int
+    rows: str
+    state: str = ""
+    """Empty where the client has not taken part yet."""
+
+
+class RoundJob(Strict):
+    """Let clients of a federated task train for one round, one after another."""
+
+    sees_private: ClassVar[bool] = True
+
+    kind: Literal["round"] = "round"
+    client: ClientSettings
+    defense: tuple[SubmissionCall, ...]
+    seed: int
+    round: int
+    """Counted from 0."""
+    received: str
+    """The shared parameters as the server sends them."""
+    clients: tuple[ClientFile, ...]
+
+
+class PersonalizeJob(Strict):
+    """Let clients of a federated task train once more, for a model of their own to be tested."""
+
+    sees_private: ClassVar[bool] = True
+
+    kind: Literal["personalize"] = "personalize"
+    client: ClientSettings
+    defense: tuple[SubmissionCall, ...]
+    seed: int
+    round: int
+    received: str
+    clients: tuple[ClientFile, ...]
+
+
+class PersonalWeights(Strict):
+    """Where a client's model differs from what the server sends."""
+
+    index: int
+    file: str = ""
+    """Empty where it does not."""
+    rows: tuple[int, ...] = ()
+    """Numbers of the rows that it is tested on; empty: all."""
+
+
+class ClientTestJob(Strict):
+    """Test the models of clients on the same rows; no submission is loaded."""
+
+    sees_private: ClassVar[bool] = True
+
+    kind: Literal["client-test"] = "client-test"
+    client: ClientSettings
+    received: str
+    rows: str
+    clients: tuple[PersonalWeights, ...]
+
+
 class TaskFacts(Strict):
     """What an attack is told about a task before any update; files carry the rest."""
 
@@ -118,6 +188,7 @@ class TaskFacts(Strict):
     batch_tokens: int | None
     max_tokens: int
     grants: frozenset[Knowledge]
+    """What the attack is handed of the knowledge that the task grants."""
     prior: Literal["self", "file"] | None
     """The observed model itself, or the model in the folder `prior`."""
     prior_shares_ids: bool
@@ -125,7 +196,7 @@ class TaskFacts(Strict):
 
 
 class SnapshotFacts(Strict):
-    """What an attack is told about one snapshot; None where the task does not grant it."""
+    """What an attack is told about one snapshot; None where it is not told."""
 
     index: int
     file: str
@@ -152,7 +223,37 @@ class RecoverJob(Strict):
     snapshots: tuple[SnapshotFacts, ...]
 
 
-Work = DescribeJob | UpdateJob | TrainJob | EvaluateJob | RecoverJob
+class CheckJob(Strict):
+    """Make updates or recover text under observation: how a submission behaves, and where."""
+
+    kind: Literal["check"] = "check"
+    work: Annotated[UpdateJob | RecoverJob, Field(discriminator="kind")]
+    sources: tuple[str, ...]
+    """Files or folders of the submission, to tell its lines from those of libraries."""
+    jointly: bool = True
+    """Whether an attack may recover several snapshots in one call."""
+    stir: int = 0
+    """Other than 0: Python's and NumPy's own generators begin in a state of their own."""
+    other_device: bool = False
+    """Whether the tensors lie on a stand-in for a GPU."""
+
+    @property
+    def sees_private(self) -> bool:
+        """Like the job that it observes."""
+        return self.work.sees_private
+
+
+Work = (
+    DescribeJob
+    | UpdateJob
+    | TrainJob
+    | EvaluateJob
+    | RoundJob
+    | PersonalizeJob
+    | ClientTestJob
+    | RecoverJob
+    | CheckJob
+)
 
 
 # ------------------------------------------------------------------------- across process borders

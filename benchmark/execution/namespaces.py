@@ -58,11 +58,13 @@ def enter() -> None:
     _call("mount", None, b"/", None, RECURSIVE | PRIVATE, None)
 
 
-def arrange_files(home: Path, kept: Sequence[Path], scratch: Path, size_mb: float) -> None:
+def arrange_files(
+    home: Path, kept: Sequence[Path], scratch: Path, size_mb: float
+) -> Sequence[Path]:
     """Hide `home` but for the folders that the job keeps, and make all else read-only.
 
     `kept` are pairs of what the job reads and what it writes; `scratch` begins empty, as does
-    shared memory, and neither outlives the job.
+    shared memory, and neither outlives the job. Returns where these two lie in memory.
     """
     inbox, outbox = kept
     handles = [os.open(folder, os.O_PATH) for folder in kept]
@@ -72,13 +74,14 @@ def arrange_files(home: Path, kept: Sequence[Path], scratch: Path, size_mb: floa
         _call("mount", f"/proc/self/fd/{handle}".encode(), bytes(folder), None, BIND, None)
         os.close(handle)
     scratch.mkdir()
-    if SHARED_MEMORY.is_dir():
-        _mount_memory(SHARED_MEMORY, size_mb)
+    shared = [SHARED_MEMORY] if SHARED_MEMORY.is_dir() else []
+    for folder in shared:
+        _mount_memory(folder, size_mb)
     _set_attributes(Path("/"), READ_ONLY, 0, WHOLE_TREE)
-    for folder in (home, outbox, SHARED_MEMORY):
-        if folder.is_dir():
-            _set_attributes(folder, 0, READ_ONLY)
+    for folder in (home, outbox, *shared):
+        _set_attributes(folder, 0, READ_ONLY)
     assert inbox.is_dir()
+    return [home, *shared]
 
 
 def mount_processes() -> None:

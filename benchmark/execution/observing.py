@@ -59,7 +59,14 @@ def public_knowledge(facts: TaskFacts, inbox: Path, device: torch.device) -> Pub
         prior=prior,
         device=device,
         seed=facts.seed,
+        table=_published_table(inbox / "table.safetensors", device),
     )
+
+
+def _published_table(path: Path, device: torch.device) -> torch.Tensor | None:
+    from safetensors.torch import load_file
+
+    return load_file(path)["table"].to(device) if path.exists() else None
 
 
 def observation(

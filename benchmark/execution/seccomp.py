@@ -1,7 +1,8 @@
 """A filter of system calls for job processes, installed through `prctl` alone.
 
 It refuses what no attack or defense needs and what would reach past the job: sockets, keyrings,
-file locks, System V objects, tracing, new namespaces, other processes' limits and priorities.
+file locks, System V objects, files in memory that no folder shows, tracing, new namespaces, other
+processes' limits and priorities.
 Everything else is allowed; the file system is the business of mounts and Landlock.
 """
 
@@ -37,7 +38,7 @@ _MACHINES: dict[str, tuple[int, str]] = {
         " sched_setscheduler=144 sched_setparam=142 sched_setattr=314 ioprio_set=251 chroot=161"
         " open_by_handle_at=304 name_to_handle_at=303 init_module=175 finit_module=313"
         " kexec_load=246 reboot=169 swapon=167 syslog=103 acct=163 quotactl=179 mknod=133"
-        " mknodat=259 personality=135",
+        " mknodat=259 personality=135 memfd_create=319",
     ),
     "aarch64": (
         0xC00000B7,
@@ -50,7 +51,7 @@ _MACHINES: dict[str, tuple[int, str]] = {
         " sched_setaffinity=122 sched_setscheduler=119 sched_setparam=118 sched_setattr=274"
         " ioprio_set=30 chroot=51 open_by_handle_at=265 name_to_handle_at=264 init_module=105"
         " finit_module=273 kexec_load=104 reboot=142 swapon=224 syslog=116 acct=89 quotactl=60"
-        " mknodat=33 personality=92",
+        " mknodat=33 personality=92 memfd_create=279",
     ),
 }
 _EVERYWHERE = (
@@ -97,7 +98,8 @@ def program(unix_sockets: bool) -> list[Instruction]:
     steps = [_load(ARCHITECTURE), (JUMP_EQUAL, 1, 0, architecture), _answer(REFUSE), _load(NUMBER)]
     if platform.machine() == "x86_64":
         steps += [(JUMP_GREATER_EQUAL, 0, 1, X32), _answer(REFUSE)]
-    for name in sorted(set(numbers) - _BY_ARGUMENT - set(_OWN_PROCESS_ONLY)):
+    needed = {"memfd_create"} if unix_sockets else set()  # by drivers of GPUs, as are sockets
+    for name in sorted(set(numbers) - _BY_ARGUMENT - set(_OWN_PROCESS_ONLY) - needed):
         steps += _when(numbers[name], [_answer(REFUSE)])
     for name, argument in _OWN_PROCESS_ONLY.items():
         own = [_load_argument(argument), (JUMP_EQUAL, 1, 0, 0), _answer(REFUSE)]

@@ -175,7 +175,7 @@ def evaluate(work: EvaluateJob, assignment: Assignment, device: torch.device, em
     predicted: list[int] = []
     texts: list[str] = []
     if settings.objective == "classification":
-        predicted = [c for part in parts(test) for c in _classes(model, part)]
+        predicted = [c for part in parts(test) for c in classes(model, part)]
     if settings.objective == "translation":
         limit = work.max_tokens
         texts = [t for part in parts(test) for t in _translations(model, tokenizer, part, limit)]
@@ -201,7 +201,8 @@ def row_losses(client: Client, batch: Batch) -> tuple[Tensor, Tensor]:
     return torch.cat(losses).double(), tokens
 
 
-def _classes(model: PreTrainedModel, batch: Batch) -> list[int]:
+def classes(model: PreTrainedModel, batch: Batch) -> list[int]:
+    """The class that a classifier finds likeliest for each row."""
     import torch
 
     with torch.inference_mode():
@@ -271,4 +272,4 @@ def take(batch: Batch, rows: Tensor) -> Batch:
     return Batch(batch.input_ids[rows, :width], mask[:, :width], labels)
 
 
-__all__ = ["Trainer", "evaluate", "take", "train"]
+__all__ = ["Trainer", "classes", "evaluate", "parts", "read_batch", "take", "train"]

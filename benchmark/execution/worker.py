@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import operator
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, SupportsIndex, TextIO
 
 from pydantic import ValidationError
 
-from benchmark.errors import InvalidUpdate
-from benchmark.execution import trainer
+from benchmark.execution import federated_client, trainer
 from benchmark.execution.client import make_client, one_update, take_steps
 from benchmark.execution.events import (
     Described,
@@ -30,12 +29,17 @@ from benchmark.execution.events import (
     encodable,
     protocol_failure,
 )
+from benchmark.execution.failures import reason_of, status_of
 from benchmark.execution.jobs import (
     Assignment,
+    CheckJob,
+    ClientTestJob,
     DescribeJob,
     EvaluateJob,
+    PersonalizeJob,
     PrivateBatchFile,
     RecoverJob,
+    RoundJob,
     TrainJob,
     UpdateJob,
 )
@@ -44,11 +48,12 @@ from benchmark.execution.randomness import seed_process
 from benchmark.execution.timing import Stopwatch, device_peak_mb, process_peak_mb
 from benchmark.plugins import loading
 from benchmark.plugins.registry import model_package
-from benchmark.spec import Attack, Client, Observation, Public, Recovery, Unsupported, Update
+from benchmark.spec import Attack, Client, Defense, Observation, Public, Recovery, Update
 from benchmark.status import Status
 
 if TYPE_CHECKING:
     import torch
+    from transformers import PreTrainedModel
 
 
 def warm_up() -> None:
@@ -78,7 +83,7 @@ def main(assignment: Assignment, output: TextIO) -> int:
         emit(protocol_failure(error))
     except Exception as error:
         traceback.print_exc()
-        emit(Failed(status=_status(error), reason=_reason(error)))
+        emit(Failed(status=status_of(error), reason=reason_of(error)))
     return 0
 
 
@@ -90,11 +95,21 @@ def execute(assignment: Assignment, emit: Emit) -> None:
         case UpdateJob() as work:
             make_updates(work, assignment, emit)
         case TrainJob() as work:
-            trainer.train(work, assignment, _device(assignment), emit)
+            trainer.train(work, assignment, use_device(assignment), emit)
         case EvaluateJob() as work:
-            trainer.evaluate(work, assignment, _device(assignment), emit)
+            trainer.evaluate(work, assignment, use_device(assignment), emit)
+        case RoundJob() as work:
+            federated_client.train_round(work, assignment, use_device(assignment), emit)
+        case PersonalizeJob() as work:
+            federated_client.personalize(work, assignment, use_device(assignment), emit)
+        case ClientTestJob() as work:
+            federated_client.test(work, assignment, use_device(assignment), emit)
         case RecoverJob() as work:
             recover_all(work, assignment, emit)
+        case CheckJob() as work:
+            from benchmark.execution import checking
+
+            checking.check(work, assignment, emit)
 
 
 def describe(work: DescribeJob, emit: Emit) -> None:
@@ -107,14 +122,30 @@ def describe(work: DescribeJob, emit: Emit) -> None:
 
 def make_updates(work: UpdateJob, assignment: Assignment, emit: Emit) -> None:
     """Run a defense's client on each private batch and store what leaves the client."""
-    from safetensors.torch import save_file
-
-    device, settings = _device(assignment), work.client
+    device, settings = use_device(assignment), work.client
+    if settings.federation is not None:
+        _make_federated_updates(work, assignment, emit)
+        return
     seed_process(work.seed)
     defense = loading.make_defense(work.defense)
     model, _ = model_package().open_model(
         assignment.inbox / "model", settings.objective, settings.precision, device
     )
+    send_updates(defense, model, device, work, assignment, emit)
+
+
+def send_updates(
+    defense: Defense,
+    model: PreTrainedModel,
+    device: torch.device,
+    work: UpdateJob,
+    assignment: Assignment,
+    emit: Emit,
+) -> None:
+    """What clients with this defense and model send."""
+    from safetensors.torch import save_file
+
+    settings = work.client
     model.train(settings.mode == "train")
     read = partial(trainer.read_batch, device=device)
     for item in work.batches:
@@ -122,14 +153,32 @@ def make_updates(work: UpdateJob, assignment: Assignment, emit: Emit) -> None:
         with _weights_kept(model, bool(item.warmup)):
             earlier = [read(assignment.inbox / file) for file in item.warmup]
             take_steps(client, earlier, work.momentum, item.seed)
-            update = one_update(defense, client, read(assignment.inbox / item.file), item.seed)
+            batch = read(assignment.inbox / item.file)
+            with Stopwatch(device) as watch:
+                update = one_update(defense, client, batch, item.seed)
         tensors = {n: t.detach().cpu().contiguous() for n, t in update.tensors.items()}
         save_file(tensors, assignment.outbox / item.out)
-        emit(_updated(item, update, client))
+        emit(_updated(item, update, client, watch.seconds))
 
 
-def _updated(item: PrivateBatchFile, update: Update, client: Client) -> Updated:
+def _make_federated_updates(work: UpdateJob, assignment: Assignment, emit: Emit) -> None:
+    """The same of clients that have taken part in a federated training."""
+    everyone = federated_client.Participants(work, assignment, use_device(assignment))
+    for item in work.batches:
+        update, client = federated_client.observed_update(everyone, item)
+        federated_client.write_tensors(update.tensors, assignment.outbox / item.out)
+        emit(_updated(item, update, client, None, everyone.kept))
+
+
+def _updated(
+    item: PrivateBatchFile,
+    update: Update,
+    client: Client,
+    seconds: float | None,
+    kept: Sequence[str] = (),
+) -> Updated:
     return Updated(
+        kept=list(kept),
         index=item.index,
         update_kind=update.kind,
         local_steps=update.local_steps,
@@ -138,6 +187,7 @@ def _updated(item: PrivateBatchFile, update: Update, client: Client) -> Updated:
         epsilon=update.epsilon,
         bytes_up=update.bytes_up,
         roles={str(role): name for role, name in client.roles.names.items()},
+        seconds=seconds,
     )
 
 
@@ -159,25 +209,37 @@ def recover_all(work: RecoverJob, assignment: Assignment, emit: Emit) -> None:
     import torch
 
     left = Countdown(assignment.time_limit)
-    device = _device(assignment)
+    device = use_device(assignment)
     torch.manual_seed(work.task.seed)
     attack = loading.make_attack(work.attack)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = attack.allow_tf32
     public = public_knowledge(work.task, assignment.inbox, device)
-    with Stopwatch(device) as watch:
-        attack.prepare(public)
-    emit(Prepared(seconds=watch.seconds))
 
     def observe(number: int) -> Observation:
         return observation(public, work.snapshots[number], assignment.inbox, emit, left)
 
     indices = [facts.index for facts in work.snapshots]
+    recover_with(attack, public, indices, observe, emit)
+    emit(Done(peak_mb=process_peak_mb(), device_peak_mb=device_peak_mb(device)))
+
+
+def recover_with(
+    attack: Attack,
+    public: Public,
+    indices: list[int],
+    observe: Callable[[int], Observation],
+    emit: Emit,
+    jointly: bool = True,
+) -> None:
+    """Prepare and answer; `observe` makes the observation of the n-th of these snapshots."""
+    with Stopwatch(public.device) as watch:
+        attack.prepare(public)
+    emit(Prepared(seconds=watch.seconds))
     answers = None
-    if type(attack).recover_many is not Attack.recover_many:
+    if jointly and type(attack).recover_many is not Attack.recover_many:
         answers = _recover_jointly(attack, public, indices, map(observe, range(len(indices))))
     for number, index in enumerate(indices):
         emit(answers[number] if answers else _recover(attack, index, observe(number)))
-    emit(Done(peak_mb=process_peak_mb(), device_peak_mb=device_peak_mb(device)))
 
 
 def _recover_jointly(
@@ -213,7 +275,7 @@ def _recover(attack: Attack, index: int, observed: Observation) -> Recovered:
     except Exception as error:
         traceback.print_exc()
         return Recovered(
-            index=index, status=_status(error), reason=_reason(error), seconds=watch.seconds
+            index=index, status=status_of(error), reason=reason_of(error), seconds=watch.seconds
         )
     return _answer(recovery, observed.public, index, watch.seconds)
 
@@ -256,27 +318,10 @@ def _ids(values: Iterable[SupportsIndex]) -> list[int]:
 # -------------------------------------------------------------------------------------- machinery
 
 
-def _device(assignment: Assignment) -> torch.device:
+def use_device(assignment: Assignment) -> torch.device:
+    """The device of a job, with as many threads as it may use."""
     import torch
 
     torch.set_num_threads(assignment.threads)
     name = assignment.device
     return torch.device("cuda" if name.startswith("cuda") else name)
-
-
-def _status(error: Exception) -> Status:
-    import torch
-
-    if isinstance(error, Unsupported):
-        return Status.UNSUPPORTED
-    if isinstance(error, InvalidUpdate):
-        return Status.INVALID
-    short = isinstance(error, MemoryError | torch.OutOfMemoryError)
-    return Status.OUT_OF_MEMORY if short or "not enough memory" in str(error) else Status.ERROR
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, Unsupported | InvalidUpdate):
-        return encodable(str(error))
-    words = f"{type(error).__name__}: {error}".strip().splitlines()[0][:500]
-    return encodable(words)

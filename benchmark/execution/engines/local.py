@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import queue
@@ -24,12 +25,15 @@ from benchmark.errors import UserError
 from benchmark.execution import events, sandbox
 from benchmark.execution.isolation import JobDirectory
 from benchmark.execution.jobs import Assignment, Job, Outcome
+from benchmark.ownership import claim_folder, release_folder, remove_tree
 from benchmark.paths import cache_directory
 from benchmark.status import Status
 
 GRACE_SECONDS = 15.0
 """How long the harness waits beyond a job's own limit before it ends the whole slot."""
 START_SECONDS = 180.0
+LEAST_SPACE = 1 << 20
+"""Bytes without which no job can be blamed for what it could not write."""
 
 
 Progress = Callable[[Job, events.Progress], None]
@@ -44,14 +48,16 @@ class Slot:
     """One fork server, and the folders of the job that it runs."""
 
     def __init__(
-        self, device: str, threads: int, progress: Progress, hidden: Sequence[Path] = ()
+        self,
+        device: str,
+        threads: int,
+        progress: Progress,
+        base: Path,
+        hidden: Sequence[Path] = (),
     ) -> None:
         self.device, self.threads, self.progress = device, threads, progress
         self.hidden = hidden
-        base = cache_directory() / "jobs"
-        base.mkdir(parents=True, exist_ok=True)
-        remove_orphans(base)
-        self.base = Path(tempfile.mkdtemp(dir=base, prefix=f"{os.getpid()}-"))
+        self.base = claim_folder(base)
         self.home = self.base / "slot"
         """What the server sees of it; what jobs made is kept beside it."""
         self.process: subprocess.Popen[bytes] | None = None
@@ -86,37 +92,47 @@ class Slot:
 
     def run(self, job: Job) -> Outcome:
         """Give one job to the server; a lost server is one failed job, not a lost run."""
-        deadline = time.monotonic() + job.time_limit + GRACE_SECONDS
+        deadline = float("inf")
         said: list[events.Event] = []
         self._jobs += 1
         folder = JobDirectory(self.home / f"{self._jobs}")
         try:
             if self.process is None:
                 self.start()
-                deadline = time.monotonic() + job.time_limit + GRACE_SECONDS
             self._place(job, folder)
             self._send(self._message(job, folder).model_dump_json())
+            self._expect("started", time.monotonic() + START_SECONDS)
+            deadline = time.monotonic() + job.time_limit + GRACE_SECONDS
             verdict = self._follow(job, said, deadline)
         except (WorkerLost, OSError) as error:
             verdict = {"status": "error", "reason": f"the worker was lost: {error}", "log": ""}
             if time.monotonic() >= deadline:
-                verdict |= {"status": "timeout", "reason": f"stopped after {job.time_limit:g} s"}
+                verdict |= {
+                    "status": "timeout",
+                    "reason": f"stopped after {job.time_limit:g} s",
+                }
             self.stop()
-        made = self._harvest(folder)
+        made = self._harvest(folder, said)
         status = Status(verdict["status"])
+        if status is not Status.OK or any(isinstance(event, events.Failed) for event in said):
+            _need_space(self.base)
         return Outcome(job, status, verdict["reason"], said, verdict["log"], made, self.device)
 
-    def _harvest(self, folder: JobDirectory) -> Path:
+    def _harvest(self, folder: JobDirectory, said: list[events.Event]) -> Path:
         """Copy what the job made, and remove its folders before the next job starts.
 
         A copy carries the bytes alone: no times, modes or attributes that a later job could read.
         """
         target = Path(tempfile.mkdtemp(dir=self.base, prefix="made-"))
-        with contextlib.suppress(OSError):
+        try:
             folder.outbox.chmod(0o700)
             for path in folder.outbox.iterdir():
                 if path.is_file() and not path.is_symlink():
                     shutil.copyfile(path, target / path.name)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:  # half a file is none
+                reason = "No space left in the cache for the files that it made"
+                said[:] = [events.Failed(status=Status.ERROR, reason=reason)]
         remove_tree(folder.path)
         return target
 
@@ -212,7 +228,7 @@ class Slot:
     def close(self) -> None:
         """End the server and remove its folders."""
         self.stop()
-        remove_tree(self.base)
+        release_folder(self.base)
 
 
 class LocalEngine:
@@ -222,6 +238,8 @@ class LocalEngine:
         self.devices, self.threads = list(devices), threads
         self.hidden = list(hidden)
         """Folders of the user's, such as results, that no submission may read."""
+        self.base = cache_directory() / "jobs"
+        """Of the cache as it is now: another may stand in for it when a worker starts."""
         self.progress: Progress = lambda job, event: None
         self._todo: deque[Job] = deque()
         self._news: queue.Queue[Outcome | BaseException | None] = queue.Queue()
@@ -301,7 +319,9 @@ class LocalEngine:
             while (job := self._take()) is not None:
                 private = job.work.sees_private
                 if private not in slots:
-                    slots[private] = Slot(device, self.threads, self._pass_on, self.hidden)
+                    slots[private] = Slot(
+                        device, self.threads, self._pass_on, self.base, self.hidden
+                    )
                     self._slots.append(slots[private])
                 self._news.put(slots[private].run(job))
         except BaseException as error:
@@ -314,26 +334,10 @@ class LocalEngine:
         self.progress(job, event)
 
 
-def remove_orphans(base: Path) -> None:
-    """Job directories of runs that were killed before they could tidy up."""
-    for folder in base.iterdir():
-        owner = folder.name.partition("-")[0]
-        if owner.isdigit() and not psutil.pid_exists(int(owner)):
-            remove_tree(folder)
-
-
-def remove_tree(folder: Path) -> None:
-    """Remove a folder, also where a job has taken away the right to list what is in it."""
-    with contextlib.suppress(OSError):
-        _make_listable(folder)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _make_listable(folder: Path) -> None:
-    folder.chmod(0o700)
-    for path in folder.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            _make_listable(path)
+def _need_space(folder: Path) -> None:
+    """What fails on a full disk is nobody's fault but the disk's."""
+    if shutil.disk_usage(folder).free < LEAST_SPACE:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 
 
 def _link_or_copy(source: str | Path, target: str | Path) -> None:
