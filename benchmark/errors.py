@@ -17,6 +17,11 @@ class InvalidUpdate(ValueError):
     """What a defense sent is not an update of the task's model; the message says why."""
 
 
+def printable(text: str) -> str:
+    """One line without control characters: other people's words must not steer a terminal."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UserError:
     """An error for a name nobody knows, with the nearest ones that exist."""
     names = sorted(known)

@@ -3,11 +3,13 @@ fault."""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
 import os
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, TypeVar
 from urllib.parse import quote
@@ -15,10 +17,13 @@ from urllib.parse import quote
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from benchmark.errors import UserError
+from benchmark.ownership import PART, locked_file
 
 FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
-LONGEST_NAME = 200
+LONGEST_NAME = 230
 """Bytes of a file's name; systems take 255, and a file in the making has a longer one."""
+LARGEST_FILE = 64 << 20
+"""Bytes of a record or a score; no honest one comes near."""
 Parameters = dict[str, bool | int | float | str]
 
 
@@ -44,17 +49,33 @@ def file_name(text: str) -> str:
 
 def write_atomically(path: Path, text: str) -> None:
     """Write beside the target, sync, rename: a reader sees the old file or the new, never half."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    with naming(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = locked_file(path.parent, f".{path.name}.", PART)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                os.fchmod(handle, 0o644)  # a temporary file's own mode is for secrets
+                stream.write(text)
+                stream.flush()
+                os.fsync(handle)
+                temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An error of the file system that names no file, such as a full disk, is told of `path`."""
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            os.chmod(temporary, 0o644)  # mkstemp's own mode is for secrets
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            error.filename = str(path)
+        raise
+    except Exception as error:
+        if "No space left" in str(error):  # as the library of safetensors says it
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
         raise
 
 
@@ -66,6 +87,11 @@ def write_model(path: Path, model: Strict) -> None:
 def read_model(path: Path, kind: type[Model]) -> Model:
     """Load a record or a score; anything off is one sentence with the file's name."""
     try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise UserError(
+                f"{path} is not a valid {kind.__name__.lower()}: it has more than "
+                f"{LARGEST_FILE >> 20} MiB; delete it and run the cell again."
+            )
         return kind.model_validate_json(path.read_bytes(), strict=True)
     except OSError as error:
         raise UserError(f"Cannot read {path}: {error.strerror}.") from error
@@ -82,6 +108,23 @@ def file_digest(path: Path) -> str:
     """sha256 of a file's bytes."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def write_digest(path: Path) -> None:
+    """Note the sha256 of a file in another one beside it."""
+    write_atomically(_digest_path(path), file_digest(path) + "\n")
+
+
+def has_digest(path: Path) -> bool:
+    """Whether a file is there and has the sha256 that was noted when it was made."""
+    try:
+        return _digest_path(path).read_bytes().strip() == file_digest(path).encode()
+    except OSError:
+        return False
+
+
+def _digest_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")
 
 
 # ------------------------------------------------------------------------------------ bounds
@@ -102,6 +145,12 @@ def _note(text: str) -> str:
     return one_line(text, LONGEST_NOTE)
 
 
+def _name(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("a name holds control characters")
+    return text
+
+
 def _clamped(number: int) -> int:
     return min(max(number, 0), MOST_STEPS)
 
@@ -118,6 +167,10 @@ Count = Annotated[int, Field(ge=0, le=10**9)]
 Index = Annotated[int, Field(ge=0, lt=10**6)]
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 Reason = Annotated[str, AfterValidator(one_line)]
+RecordedReason = Annotated[str, AfterValidator(lambda text: one_line(text, 2 * LONGEST_REASON))]
+"""Of a record: a reason with what the harness has put before it."""
+Name = Annotated[str, Field(max_length=500), AfterValidator(_name)]
+"""Of a task, an attack or a defense, as pages show it hundreds of times."""
 Note = Annotated[str, AfterValidator(_note)]
 Steps = Annotated[int, AfterValidator(_clamped)]
 """Of a progress report, which is worth nothing but a line on a screen."""

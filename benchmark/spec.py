@@ -1,8 +1,8 @@
 """The whole contract between submissions and the harness.
 
-A task (`suites.py`) fixes a model, a corpus and what an attacker may know. A *defense* turns a
-private batch into the update that leaves the client. An *attack* sees an :class:`Observation` of it
-and answers with a :class:`Recovery`. :class:`Truth`, the private text, never enters its process.
+A task (`suites.py`) fixes model, corpus and what an attacker may know. A *defense* turns a private
+batch into the update that is sent. An *attack* answers an :class:`Observation` of it with a
+:class:`Recovery`. :class:`Truth`, the private text, never enters its process.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 if TYPE_CHECKING:  # torch takes seconds to import, and `leakboard --help` must not
     import torch
@@ -33,6 +33,7 @@ class Knowledge(StrEnum):
     PUBLIC_TEXT = "public-text"
     PRIOR = "prior"
     TYPE_COUNT = "type-count"
+    PUBLIC_TABLE = "public-table"
 
 
 class Role(StrEnum):
@@ -62,10 +63,9 @@ class Batch:
 
 
 class Objective(ABC):
-    """What the clients train for: how a batch becomes a loss.
+    """What the clients train for: how a batch becomes a loss, the mean of its samples' losses.
 
-    That is the mean of its samples' losses, each the mean over the sample's predicted tokens, so
-    per-sample clipping and plain training speak of the same loss.
+    A sample's is the mean over its predicted tokens, so clipping each speaks of the same loss.
     """
 
     name: ClassVar[str]
@@ -155,14 +155,18 @@ class Public:
     """Samples to a batch, or the target tokens that fill one where the task fixes those instead."""
     max_tokens: int
     grants: frozenset[Knowledge]
+    """What this attack is handed: of what it declares (`Attack.needs`, `uses`), what is granted."""
     text: tuple[str, ...]
-    """Public hold-out sentences; empty unless `Knowledge.PUBLIC_TEXT` is granted."""
+    """Public hold-out sentences; empty unless `Knowledge.PUBLIC_TEXT` is handed over."""
     prior: Prior | None
-    """None unless `Knowledge.PRIOR` is granted."""
+    """None unless `Knowledge.PRIOR` is handed over."""
     device: torch.device
     seed: int
     sources: tuple[str, ...] = ()
     """Translation: the source sentence of each of `text`."""
+    table: Tensor | None = None
+    """Published word vectors, (V, D), whatever table clients use; where `Knowledge.PUBLIC_TABLE` is
+    granted."""
 
     @cached_property
     def forbidden_ids(self) -> frozenset[int]:
@@ -178,18 +182,16 @@ class Observation:
 
     public: Public
     update: Update
-    """`noise_scale` is None unless `Knowledge.NOISE_SCALE` is granted."""
+    """`noise_scale` is None unless `Knowledge.NOISE_SCALE` is handed over."""
     batch_size: int
     seed: int
     """Source of all randomness of this recovery."""
     labels: tuple[int, ...] | None = None
-    """Class of each sample, where `Knowledge.LABELS` is granted."""
     lengths: tuple[int, ...] | None = None
-    """Tokens of each sample with special tokens, where `Knowledge.LENGTHS` is granted."""
+    """Class of each sample, and its tokens with special tokens; None unless handed over."""
     frequencies: Mapping[int, int] | None = None
-    """How often each token id occurs in the batch, where `Knowledge.FREQUENCIES` is granted."""
     type_count: int | None = None
-    """Distinct tokens of the batch, where `Knowledge.TYPE_COUNT` is granted."""
+    """How often each token id occurs in the batch, and how many do; None unless handed over."""
     report: Callable[[int, int, float], None] = lambda step, steps, loss: None
     """Tells the harness how far a recovery is: step, steps in all, current loss."""
     seconds_left: Callable[[], float] = lambda: float("inf")
@@ -211,8 +213,7 @@ class Recovery:
     note: str = ""
     """One sentence for the record, for instance that a budget ended the search."""
     stopped_by_clock: bool = False
-    """Whether the attack handed over early because `seconds_left` ran short, so that a faster or
-    quieter machine might have found more. Budgets of counted work do not count as that."""
+    """`seconds_left` ran short, a faster machine might find more; counted work is not that."""
 
 
 # --------------------------------------------------------------------------- the defender's side
@@ -268,7 +269,15 @@ class Client:
     learning_rate: float = 1.0
     budget: Budget | None = None
     """None where the task does not declare how it trains."""
-    state: dict[str, Any] = field(default_factory=dict)
+    state: dict[str, Tensor] = field(default_factory=dict)
+    """What a defense keeps with the client between rounds, beside the parameters it `keeps`."""
+    received: Mapping[str, Tensor] = field(default_factory=dict)
+    """Federated tasks: the shared parameters as the server sent them in this round."""
+    private_ids: frozenset[int] = frozenset()
+    """Federated tasks: ids of the tokens that clients hold private, those with a digit."""
+    train: Callable[[Batch, Sequence[str], int], None] = lambda rows, names, epochs: None
+    """Federated tasks: trains the named parameters in place on these rows for so many epochs, as
+    the task declares, each step by the gradient of the defense's `local_update`."""
 
     def update(
         self,
@@ -324,7 +333,10 @@ class Parameter:
     high: float | None = None
     choices: tuple[Scalar, ...] = ()
     needs: frozenset[Knowledge] = frozenset()
-    """Knowledge that any value but the default takes."""
+    uses: frozenset[Knowledge] = frozenset()
+    """Knowledge that any value but `without` takes, beside `Attack.needs` and `Attack.uses`."""
+    without: Scalar | None = None
+    """The value that takes none; None: the default."""
     grid: tuple[Scalar, ...] = ()
     """Values that papers try."""
 
@@ -356,6 +368,8 @@ class Attack(Submission):
     """Roles whose gradient must have been shared; empty: takes whatever there is."""
     needs: ClassVar[frozenset[Knowledge]] = frozenset()
     """Knowledge without which the attack cannot run."""
+    uses: ClassVar[frozenset[Knowledge]] = frozenset()
+    """Knowledge that it uses where granted; what it neither needs nor uses, it is not handed."""
     objectives: ClassVar[frozenset[str]] = frozenset({"causal-lm", "classification", "translation"})
     """Objectives the attack is defined for."""
     baseline: ClassVar[bool] = False
@@ -379,6 +393,9 @@ class Defense(Submission):
     The same call makes the gradient under attack and trains the model when utility is measured.
     Defenses are combined by name, `first+second`: what both share is computed by the one that
     overrides `local_update`, if any, and then transformed by each in turn.
+
+    A client of a federated task trains what it shares and what it keeps, and sends by how much the
+    shared parameters moved. What is neither shared nor kept stays as it was.
     """
 
     def shares(self, parameter: str, roles: Roles) -> bool:
@@ -397,3 +414,12 @@ class Defense(Submission):
     def transform(self, update: Update, generator: torch.Generator) -> Update:
         """Change the update before it is sent; what simple defenses override."""
         return update
+
+    def keeps(self, parameter: str, roles: Roles) -> bool:
+        """Federated tasks: whether a client trains this parameter and keeps it to itself."""
+        return False
+
+    def adapt(self, client: Client, rows: Batch) -> Batch:
+        """Federated tasks: what a client does with the parameters it has received before it trains
+        or is tested; returns the rows to train on. What is changed here is not sent."""
+        return rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -21,6 +21,15 @@ ObjectiveName = Literal["causal-lm", "classification", "translation"]
 Precision = Literal["float32", "float64"]
 Mode = Literal["eval", "train"]
 """Whether dropout is off or on while a gradient is taken."""
+Seen = Literal["nothing", "domain", "private", "unknown"]
+
+SEEN: Mapping[Seen, str] = {
+    "nothing": "no text of this corpus",
+    "domain": "public text of this corpus, but no private sentence and no sentence of its pattern",
+    "private": "the very sentences that are attacked",
+    "unknown": "published weights: what they were trained on may hold the private sentences",
+}
+"""What the observed model and the prior have read of a task's text before, in words."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,52 @@ class Training:
 
 
 @dataclass(frozen=True)
+class Federation:
+    """The fixed budget in which a defense's clients train together, round by round."""
+
+    clients: int = 100
+    sampled: int = 10
+    """Clients that the server asks in a round."""
+    rounds: int = 20
+    alpha: float = 1.0
+    """Of the Dirichlet distribution by which each label is dealt out to the clients."""
+    epochs: int = 1
+    """Local passes of a client in a round."""
+    batch_size: int = 8
+    learning_rate: float = 5e-3
+    """Of the client's own Adam; falls linearly with the rounds where `decay`."""
+    decay: bool = False
+    clip: float = 15.0
+    """Largest norm of a local step's gradient."""
+    dropout_rate: float = 0.0
+    """Share of the sampled clients that never answer."""
+    checks: int = 10
+    """How often, evenly spread, the validation accuracy is looked at."""
+    validation_rows: int = 150
+    test_rows: int = 850
+    """Of all clients' own tests together."""
+    global_rows: int = 300
+    """Of those, the ones that every client is tested on."""
+    max_tokens: int = 64
+    """Where sentences are cut."""
+    local_rows: int = 40
+    """Training sentences of a client on average."""
+
+    @property
+    def budget(self) -> Budget:
+        """What a defense is told of it: local steps, and the share of all rows in one of them."""
+        steps = max(1, self.local_rows // self.batch_size) * self.epochs
+        rate = self.batch_size / self.local_rows * self.sampled / self.clients
+        return Budget(self.rounds * steps, min(1.0, rate), 1 / (self.clients * self.local_rows))
+
+    @property
+    def looks(self) -> frozenset[int]:
+        """Rounds after which the validation accuracy is looked at; the last is one of them."""
+        steps = range(1, self.checks + 1)
+        return frozenset(max(1, round(self.rounds * step / self.checks)) for step in steps)
+
+
+@dataclass(frozen=True)
 class Task:
     """One measured situation. A correction gets a new version; an old one is never edited."""
 
@@ -88,6 +143,8 @@ class Task:
     model where that is a language model already."""
     checkpoint: str = ""
     """How the observed weights came about, in words."""
+    seen: Seen = "unknown"
+    """What the observed model and the prior have read of the task's text before: see `SEEN`."""
     head: Literal["trained", "fresh"] = "trained"
     """`fresh`: the classification head is drawn from `head_seed`, as at the start of training."""
     head_seed: int = 0
@@ -116,15 +173,27 @@ class Task:
     """Of the steps of a warm-up."""
     public_corpus: str | None = None
     """Where the public text comes from; None: the public part of the corpus itself."""
-    clients: int | None = None
-    """Federated tasks: the private split is spread over this many clients."""
-    dirichlet_alpha: float | None = None
-    """Federated tasks: concentration of the label distribution of a client."""
+    private_tokens: int = 0
+    """Private sentences hold at least so many words with a digit."""
+    federation: Federation | None = None
+    """Federated tasks: how the private split is spread over clients that train together."""
+    observed_round: Literal["first", "middle", "last"] = "first"
+    """Federated tasks: the round in which a client's update is attacked."""
     utility: tuple[str, ...] = ()
     """Names of the utility metrics that cost a defense on this task."""
     training: Training | None = None
     """How that cost is measured; None where it is not."""
     papers: tuple[str, ...] = ()
+
+    @property
+    def clients(self) -> int | None:
+        """Federated tasks: clients that the private split is spread over."""
+        return self.federation.clients if self.federation else None
+
+    @property
+    def dirichlet_alpha(self) -> float | None:
+        """Federated tasks: concentration of the label distribution of a client."""
+        return self.federation.alpha if self.federation else None
 
 
 @dataclass(frozen=True)
@@ -146,6 +215,9 @@ class Suite:
     plan: tuple[Pairing, ...] = (Pairing(),)
     utility: tuple[Pairing, ...] = ()
     """What `leakboard run --utility` trains by default; the attack of a line is not read."""
+    panels: Mapping[ObjectiveName, tuple[str, ...]] = field(default_factory=dict)
+    """By objective, the attacks that every defense has to face: names of attacks or variants. The
+    worst case of a defense that one of them was not run on is not known, and so cannot lead."""
 
 
 # ------------------------------------------------------------------------- the defender's side
@@ -170,6 +242,19 @@ class TrainingData:
     test: Batch
     references: tuple[str, ...]
     """The test texts as a reader knows them."""
+
+
+@dataclass(frozen=True)
+class FederatedData:
+    """What the clients of a federated task train on, and what their models are tested with."""
+
+    clients: tuple[Batch, ...]
+    """Training rows of each client."""
+    validation: Batch
+    test: Batch
+    """The test rows of all clients together."""
+    local_tests: tuple[tuple[int, ...], ...]
+    """Numbers of the test rows that follow each client's own distribution of labels."""
 
 
 @dataclass(frozen=True)
@@ -268,3 +353,7 @@ class LoadedTask(ABC):
     @abstractmethod
     def training_data(self) -> TrainingData:
         """What a defense trains on, and what its model is tested with."""
+
+    @abstractmethod
+    def federated_data(self, seed: int) -> FederatedData:
+        """What clients train on, and what their models are tested with; federated tasks only."""

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
 import typer
 
-from benchmark.cli import browse, pages, report, running, show, snapshots, table
+from benchmark.cli import (
+    audit,
+    browse,
+    check,
+    compare,
+    export,
+    merge,
+    new,
+    orderings,
+    pages,
+    report,
+    running,
+    show,
+    snapshots,
+    submit,
+    table,
+    verify,
+)
 from benchmark.cli.options import Csv, Json
-from benchmark.errors import UserError
+from benchmark.errors import UserError, printable
 
 app = typer.Typer(
     help="Measure how much private text shared gradients leak, and what each defense changes.",
@@ -21,11 +39,21 @@ app = typer.Typer(
 app.command("list")(browse.list_)
 app.command()(browse.describe)
 app.command()(running.run)
+app.command()(merge.merge)
+app.command()(new.new)
+app.command()(check.check)
 app.command()(pages.score)
 app.command()(pages.site)
+app.command()(export.export)
 app.command()(show.show)
+app.command()(compare.compare)
 app.command()(table.table)
 app.command()(report.report)
+app.command()(orderings.orderings)
+app.command()(submit.submit)
+app.command("import")(submit.import_)
+app.command()(verify.verify)
+app.command()(audit.audit)
 app.add_typer(snapshots.app, name="snapshots", no_args_is_help=True)
 
 
@@ -51,7 +79,7 @@ def main() -> None:
         sys.exit(141)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        _complain(f"{where}{error.strerror or error}; check the path and its permissions.")
+        _complain(f"{where}{error.strerror or error}; {_remedy(error)}.")
     except (KeyboardInterrupt, typer.Abort):
         print("Interrupted; the same command goes on from here.", file=sys.stderr)
         sys.exit(130)
@@ -65,8 +93,14 @@ def main() -> None:
         _complain(f"{message().rstrip('.')}; see `leakboard --help`.")
 
 
+def _remedy(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "free some space, and the same command goes on from here"
+    return "check the path and its permissions"
+
+
 def _complain(sentence: str) -> None:
-    print(f"leakboard: {' '.join(sentence.split())}", file=sys.stderr)
+    print(printable(f"leakboard: {sentence}"), file=sys.stderr)
     sys.exit(2)
 
 

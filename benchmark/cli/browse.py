@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from benchmark.cli.options import Csv, Json
+from benchmark.cli.options import Csv, Json, MoreSubmissions
 from benchmark.errors import unknown_name
 
 PLURALS = ("tasks", "attacks", "defenses", "suites", "metrics", "models")
@@ -17,6 +17,7 @@ def list_(
     what: Annotated[str, typer.Argument(help=", ".join(PLURALS))],
     as_json: Json = False,
     as_csv: Csv = False,
+    submissions: MoreSubmissions = None,
 ) -> None:
     """List what there is, one line an item.
 
@@ -44,6 +45,7 @@ def list_(
 def describe(
     name: Annotated[str, typer.Argument(help="A name, or KIND:NAME such as attack:dager.")],
     as_json: Json = False,
+    submissions: MoreSubmissions = None,
 ) -> None:
     """Tell everything about one thing.
 

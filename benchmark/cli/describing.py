@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from benchmark.cli import text
 from benchmark.cli.listing import KINDS, Find, Item, collect
 from benchmark.errors import UserError
+from benchmark.suites import SEEN
 
-LABELS = {"grants": "the attacker is given", "reference": "file"}
+LABELS = {"grants": "an attack may be told", "reference": "file", "seen": "the model has seen"}
+MEANINGS: Mapping[str, Mapping[str, str]] = {"seen": {str(k): v for k, v in SEEN.items()}}
 HIDDEN = ("name", "summary", "kind", "parts")
 
 MOST_TASKS = 6
@@ -103,6 +105,7 @@ def lines(item: Item) -> Iterator[str]:
         yield from text.wrapped(str(item["summary"]), "  ")
     blocks = BLOCKS.get(kind, {})
     plain = {k: v for k, v in item.items() if k not in HIDDEN and k not in blocks}
+    plain = {k: MEANINGS[k].get(str(v), v) if k in MEANINGS else v for k, v in plain.items()}
     yield from _fields({LABELS.get(k, k.replace("_", " ")): v for k, v in plain.items()})
     for key, block in blocks.items():
         if item.get(key):
@@ -154,6 +157,14 @@ def _bounds(rule: Item) -> str:
     return f", at least {_words(low)}" if low is not None else ""
 
 
+def _told(told: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """What an attack is handed where it is granted; a variant is named where that differs."""
+    usual = next(iter(told.values()))
+    for name, facts in told.items():
+        if name == next(iter(told)) or facts != usual:
+            yield from text.wrapped(f"{name}: {_words(facts) or 'nothing'}", "  ", "      ")
+
+
 def _variants(variants: Mapping[str, Item]) -> Iterator[str]:
     for name, settings in variants.items():
         yield f"  {name}"
@@ -189,7 +200,7 @@ def _scores(scores: Sequence[tuple[str, str, float, float]]) -> Iterator[str]:
 Block = Callable[..., Iterator[str]]
 SUBMISSION: Mapping[str, Block] = {"parameters": _parameters, "variants": _variants}
 BLOCKS: Mapping[str, Mapping[str, Block]] = {
-    "attack": SUBMISSION,
+    "attack": {"told": _told, **SUBMISSION},
     "defense": SUBMISSION,
     "suite": {"tasks": _tasks, "plan": _plan, "utility": _trainings},
     "model": {"scores": _scores},

@@ -66,9 +66,14 @@ class RunDisplay:
             print(f"built {label}", file=self.out, flush=True)
 
     def advanced(self, job: Job, event: events.Progress) -> None:
-        """An attack said how far it is; plain output leaves this out."""
-        words = f"{job.label} · step {event.step}/{event.steps}"
-        words += "" if event.loss is None else f" · loss {event.loss:.4g}"
+        """A job said how far it is; plain output has only the rounds of federated trainings."""
+        if event.accuracy is not None:
+            words = _after_round(job, event)
+            if self.progress.disable:
+                print(words, file=self.out, flush=True)
+        else:
+            words = f"{job.label} · step {event.step}/{event.steps}"
+            words += "" if event.loss is None else f" · loss {event.loss:.4g}"
         self.progress.update(self.bar, description=escape(words))
 
     def ended(self, cell: Cell | Trial, record: Record | UtilityRecord) -> None:
@@ -93,6 +98,11 @@ class RunDisplay:
         if gone <= 0 or self.left <= 0:
             return ""
         return f"{duration((time.monotonic() - self.started) / gone * self.left)} left"
+
+
+def _after_round(job: Job, event: events.Progress) -> str:
+    words = f"{job.label} · round {event.step}/{event.steps} · accuracy {event.accuracy:.3f}"
+    return words + (f" · {duration(event.seconds_left)} left" if event.seconds_left else "")
 
 
 def count(number: int, noun: str) -> str:

@@ -7,11 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from benchmark.errors import UserError
-from benchmark.execution.engines.local import LocalEngine
-from benchmark.execution.events import Described
-from benchmark.execution.jobs import DESCRIBE_SECONDS, DescribeJob, Job
-from benchmark.plugins.catalog import Catalog, Entry, find_submissions
-from benchmark.plugins.description import Description
+from benchmark.execution.describing import submissions as submissions
+from benchmark.plugins.catalog import Catalog, Entry
 from benchmark.plugins.registry import (
     Broken,
     Kind,
@@ -24,21 +21,6 @@ from benchmark.suites import Pairing
 
 Find = Callable[[Kind], Catalog]
 Item = Mapping[str, Any]
-
-
-def submissions(kind: Kind, engine: LocalEngine) -> Catalog:
-    """Submissions of one kind, described by a sandboxed worker."""
-
-    def describe(role: Kind, reference: str) -> Description | str:
-        work = DescribeJob(submission=reference, role=role)
-        outcome = engine.one(Job(work, time_limit=DESCRIBE_SECONDS))
-        for event in outcome.events(Described):
-            return event.meta
-        if complaint := outcome.complaint():
-            return complaint.reason
-        return outcome.reason or "the file ended the process that read it"
-
-    return find_submissions(kind, describe)
 
 
 @dataclass(frozen=True)
@@ -64,6 +46,9 @@ def short_columns(kind: str, item: Item) -> tuple[str, ...]:
         return item["direction"], item["meaning"]
     if kind == "model":
         return f"{item['parameters'] / 1e6:.1f}M", item["checkpoint"] or item["architecture"]
+    if kind == "attack":
+        told = ", ".join(item["told"][item["name"]]) or "nothing"
+        return f"told: {told}", item["summary"]
     variants = len(item["variants"])
     return f"{variants} variant{'' if variants == 1 else 's'}" if variants else "", item["summary"]
 
@@ -79,10 +64,12 @@ def site_content(attacks: Catalog, defenses: Catalog) -> SiteContent:
 
 def _submission(entry: Entry) -> Item:
     parameters = {
-        name: asdict(parameter) | {"needs": sorted(parameter.needs)}
+        name: asdict(parameter) | {"needs": sorted(parameter.needs), "uses": sorted(parameter.uses)}
         for name, parameter in entry.parameters.items()
     }
-    return vars(entry) | {"parameters": parameters}
+    named = {entry.name: {}, **entry.variants} if entry.kind == "attack" else {}
+    told = {name: sorted(entry.told(settings)) for name, settings in named.items()}
+    return vars(entry) | {"parameters": parameters, "told": told}
 
 
 def found_or_broken(find: Find) -> tuple[Catalog, Catalog]:

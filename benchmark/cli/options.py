@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,22 @@ def _names(option: typer.CallbackParam, text: str | None) -> str | None:
     return text
 
 
+def _more_submissions(paths: list[str] | None) -> list[str] | None:
+    """Add paths to those that `LEAKBOARD_SUBMISSIONS` names, before anything looks for them."""
+    named = [os.environ.get("LEAKBOARD_SUBMISSIONS", ""), *(str(folder(p)) for p in paths or ())]
+    os.environ["LEAKBOARD_SUBMISSIONS"] = os.pathsep.join(filter(None, named))
+    return paths
+
+
+MoreSubmissions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--submissions",
+        help="A file or folder to look for submissions in, too.",
+        metavar="PATH",
+        callback=_more_submissions,
+    ),
+]
 Results = Annotated[Path, typer.Option(help="Folder of records.", parser=folder, metavar="PATH")]
 Out = Annotated[Path, typer.Option(help="Folder of the pages.", parser=folder, metavar="PATH")]
 Json = Annotated[bool, typer.Option("--json", help="Everything, as JSON.")]
@@ -39,6 +56,7 @@ Submissions = Annotated[
     str | None,
     typer.Option(help="Names or globs, by commas, each with [key=value,...].", callback=_names),
 ]
-TimeLimit = Annotated[float, typer.Option(min=0.1, help="Seconds a cell may take.")]
+TimeLimit = Annotated[float, typer.Option(min=0.1, max=1e7, help="Seconds a cell may take.")]
+MemoryLimit = Annotated[float, typer.Option(min=0, max=1e6, help="GiB a cell may take; 0: most.")]
 RESULTS = Path("leaderboard/results")
 SITE = Path("leaderboard/site")

@@ -9,12 +9,14 @@ from typing import Annotated
 
 import typer
 
-from benchmark.cli.options import RESULTS, SITE, Out, Results
+from benchmark.cli.options import RESULTS, SITE, MoreSubmissions, Out, Results
+from benchmark.cli.text import printable
 
 
 def score(
     results: Results = RESULTS,
     force: Annotated[bool, typer.Option("--force", help="Score everything again.")] = False,
+    submissions: MoreSubmissions = None,
 ) -> None:
     """Compute metrics from the records."""
     from benchmark.cli import listing
@@ -36,13 +38,20 @@ def score(
     print(", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "no records")
     for reason, paths in left_out.items():
         others = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        print(f"left out {paths[0]}{others}: {reason}", file=sys.stderr)
+        print(printable(f"left out {paths[0]}{others}: {reason}"), file=sys.stderr)
     content = listing.site_content(*listing.found_or_broken(find_catalog))
     if name_broken(content["broken"]) or failed:
         raise typer.Exit(1)
 
 
-def site(results: Results = RESULTS, out: Out = SITE) -> None:
+def site(
+    results: Results = RESULTS,
+    out: Out = SITE,
+    timing: Annotated[
+        Path | None, typer.Option(help="JSON file of pytest-benchmark, for a page on timing.")
+    ] = None,
+    submissions: MoreSubmissions = None,
+) -> None:
     """Render the leaderboard as static pages."""
     from benchmark.cli import listing
     from benchmark.cli.session import find_catalog, name_broken, need_folder
@@ -50,7 +59,7 @@ def site(results: Results = RESULTS, out: Out = SITE) -> None:
 
     need_folder(results)
     content = listing.site_content(*listing.found_or_broken(find_catalog))
-    page = render_site(results, out, **content)
+    page = render_site(results, out, timing=timing, **content)
     print(f"The leaderboard is at {page.resolve().as_uri()}")
     if name_broken(content["broken"]):
         raise typer.Exit(1)

@@ -1,88 +1,21 @@
-"""The papers' own tables, and which cells and trainings of ours stand beside their rows."""
+"""Which cells and trainings of ours stand beside the rows of the papers' own tables."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from benchmark.errors import UserError, unknown_name
-from benchmark.files import FiniteFloat, Strict, read_model
+from benchmark.errors import UserError
+from benchmark.files import read_model
 from benchmark.metrics.table import METRICS
-from benchmark.paths import ROOT
 from benchmark.plugins.catalog import Catalog
+from benchmark.results.reported import Row, Table
 from benchmark.results.schema import MetricValue, Record, Score
 from benchmark.results.store import score_path
 from benchmark.results.utility_summary import utility_costs
 from benchmark.runs.plan import Cell, Selection, plan_cells
 from benchmark.runs.utility_plan import Trial, plan_utility
-from benchmark.suites import NO_DEFENSE
-
-FOLDER = ROOT / "leaderboard" / "reported"
-
-
-class Row(Strict):
-    """One row of a paper's table, and what of ours belongs beside it."""
-
-    label: str
-    reported: dict[str, FiniteFloat]
-    """Figures by the name of our metric, as printed; empty where the row is ours alone."""
-    task: str = ""
-    """Short name of our task; empty where we have none like it."""
-    attack: str = ""
-    defense: str = NO_DEFENSE
-    trained: str = ""
-    """The task whose training gives the utility metrics, where that is another one."""
-
-
-class Table(Strict):
-    """One table of a paper."""
-
-    paper: str
-    table: str
-    """Its number in the paper."""
-    title: str
-    setting: str
-    percent: list[str]
-    """Metrics that the paper prints as percentages and we as fractions."""
-    rows: list[Row]
-
-    @property
-    def metrics(self) -> list[str]:
-        """The figures that the table has, in the order of our metrics."""
-        used = {name for row in self.rows for name in row.reported}
-        return [name for name in METRICS if name in used]
-
-    def figure(self, row: Row, metric: str) -> float | None:
-        """A reported figure in our unit."""
-        value = row.reported.get(metric)
-        return None if value is None else value * (0.01 if metric in self.percent else 1.0)
-
-
-def names() -> list[str]:
-    """Tables that can be asked for."""
-    return sorted(path.stem for path in FOLDER.glob("*.json"))
-
-
-def load(name: str) -> Table:
-    """A table by name, or a sentence with the nearest names."""
-    if name not in names():
-        raise unknown_name("table", name, names())
-    path = FOLDER / f"{name}.json"
-    try:
-        table = Table.model_validate_json(path.read_bytes(), strict=True)
-    except (ValidationError, json.JSONDecodeError) as error:
-        raise UserError(f"{path} is not a valid table: {str(error).splitlines()[0]}.") from error
-    for metric in {m for row in table.rows for m in row.reported}:
-        if metric not in METRICS:
-            raise unknown_name(f"metric in {path.name}", metric, METRICS)
-    return table
-
-
-# ------------------------------------------------------------------------------------------ ours
 
 
 @dataclass
@@ -148,13 +81,14 @@ def compare(table: Table, works: Iterable[Work], results: Path) -> list[Line]:
         if work.trials:
             cost = known[work.trials[0].task.name, work.trials[0].defense.name]
             ours |= {n: v for n, v in cost.metrics.items() if METRICS[n].kind == "utility"}
+            ours |= {n: v for n, v in cost.metrics.items() if n in ("bytes_up", "bytes_down")}
             note, epsilon = note or cost.reason, epsilon or cost.epsilon
-        reported = {m: table.figure(work.row, m) for m in table.metrics}
+        reported = {m: table.figure(work.row, m) for m in table.shown}
         lines.append(
             Line(
                 work.row.label,
                 {name: value for name, value in reported.items() if value is not None},
-                {name: ours[name] for name in table.metrics if name in ours},
+                {name: ours[name] for name in table.shown if name in ours},
                 epsilon,
                 note,
             )
@@ -166,7 +100,7 @@ def flat(table: Table, lines: Iterable[Line]) -> list[dict[str, object]]:
     """One row for each line and metric: reported, ours, low, high."""
     rows: list[dict[str, object]] = []
     for line in lines:
-        for name in table.metrics:
+        for name in table.shown:
             value = line.ours.get(name)
             rows.append(
                 {

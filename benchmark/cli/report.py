@@ -6,23 +6,28 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from benchmark.cli.options import RESULTS, Results, folder
 
+if TYPE_CHECKING:
+    from benchmark.plugins.registry import Standing
+    from benchmark.results.schema import WorstCase
+
 Row = Mapping[str, str]
 FIELDS = (
-    "part", "task", "defense", "attack", "metric", "rank", "mean", "low", "high", "n", "seconds",
-    "remark",
+    "part", "task", "defense", "seed", "attack", "metric", "rank", "mean", "low", "high", "n",
+    "baseline", "seconds", "panel", "remark",
 )  # fmt: skip
 INTRODUCTION = """\
 # Results
 
 Made by `leakboard report` from the records of `make leaderboard`; no figure is typed by hand. The
-same figures are in [results.csv](results.csv). Intervals are of 95 %; attacks that cannot be told
-apart share a rank.
+same figures are in [results.csv](results.csv). Intervals are of 95 %. Attacks on the same snapshots
+are compared in pairs, and those that cannot be told apart share a rank; `baseline` is the best of
+those that only guess. How: [methods](methods.md#intervals-ranks-and-means).
 """
 
 
@@ -53,24 +58,41 @@ def collect(results: Path) -> Iterator[Row]:
     from benchmark.results.worst_case import worst_cases
 
     for place in standings(results):
-        figures = _figures(place.mean, place.low, place.high) if place.metric else {}
-        yield _row(
-            "attacks", place.task, place.defense, attack=place.attack, metric=place.metric,
-            rank=f"{place.rank}{'=' if place.shared else ''}" if place.metric else "",
-            seconds="" if place.seconds is None else f"{place.seconds:.3g}",
-            remark="" if place.status == "ok" else f"{place.status}: {place.reason}", **figures,
-        )  # fmt: skip
-    for (task, defense), case in sorted(worst_cases(results).items()):
+        if place.current:
+            yield _standing(place)
+    for (task, defense, seed), case in sorted(worst_cases(results).items()):
         for metric, worst in case.worst.items():
             figures = _figures(worst.value.mean, worst.value.low, worst.value.high, worst.value.n)
-            remark = f"of {worst.rivals}"
-            yield _row("worst case", task, defense, attack=worst.attack, metric=metric,
-                       remark=remark, **figures)  # fmt: skip
+            yield _row("worst case", task, defense, seed=str(seed), attack=worst.attack,
+                       metric=metric, panel=_panel(case), remark=f"of {worst.rivals}",
+                       **figures)  # fmt: skip
     for (task, defense), cost in sorted(utility_costs(results).items()):
+        seeds = " ".join(map(str, cost.seeds))
         for metric, value in cost.metrics.items():
             figures = _figures(value.mean, value.low, value.high, value.n)
             remark = "" if cost.epsilon is None else f"ε = {cost.epsilon:.3g}"
-            yield _row("utility", task, defense, metric=metric, remark=remark, **figures)
+            yield _row("utility", task, defense, seed=seeds, metric=metric, remark=remark,
+                       **figures)  # fmt: skip
+
+
+def _standing(place: Standing) -> Row:
+    figures = _figures(place.mean, place.low, place.high, place.n) if place.metric else {}
+    return _row(
+        "attacks", place.task, place.defense, seed=str(place.seed), attack=place.attack,
+        metric=place.metric,
+        rank=f"{place.rank}{'=' if place.shared else ''}" if place.metric else "",
+        baseline="" if place.guess is None else f"{place.guess:.4g}",
+        seconds="" if place.seconds is None else f"{place.seconds:.3g}",
+        remark="" if place.status == "ok" else f"{place.status}: {place.reason}", **figures,
+    )  # fmt: skip
+
+
+def _panel(case: WorstCase) -> str:
+    """Whether the whole panel was tried, and who is missing."""
+    if not case.panel:
+        return "none declared"
+    missing = ", ".join(f"{member.attack} {member.outcome}" for member in case.missing)
+    return f"incomplete: {missing}" if missing else f"complete ({len(case.panel)})"
 
 
 def _figures(mean: float, low: float, high: float, n: int | None = None) -> dict[str, str]:
@@ -95,10 +117,11 @@ def _attacks(rows: Sequence[Row]) -> Iterator[str]:
     for task, of_task in groupby(mine, key=lambda row: row["task"]):
         yield f"### {task}\n"
         yield from _table(
-            ("defense", "metric", "rank", "attack", "mean [low, high]", "s", ""),
+            ("defense", "seed", "metric", "rank", "attack", "mean [low, high]", "baseline", "n",
+             "s", ""),
             [
-                (row["defense"], row["metric"], row["rank"], row["attack"], _interval(row),
-                 row["seconds"], row["remark"])
+                (row["defense"], row["seed"], row["metric"], row["rank"], row["attack"],
+                 _interval(row), row["baseline"], row["n"], row["seconds"], row["remark"])
                 for row in of_task
             ],
         )  # fmt: skip
@@ -110,10 +133,11 @@ def _worst(rows: Sequence[Row]) -> Iterator[str]:
     wanted = ("rougeL", "type_f1")
     mine = [row for row in rows if row["part"] == "worst case" and row["metric"] in wanted]
     yield from _table(
-        ("task", "defense", "metric", "strongest attack", "mean [low, high]", "attacks tried"),
+        ("task", "defense", "seed", "metric", "strongest attack", "mean [low, high]", "tried",
+         "panel"),
         [
-            (row["task"], row["defense"], row["metric"], row["attack"], _interval(row),
-             row["remark"].removeprefix("of "))
+            (row["task"], row["defense"], row["seed"], row["metric"], row["attack"],
+             _interval(row), row["remark"].removeprefix("of "), row["panel"])
             for row in mine if row["defense"] != "none"
         ],
     )  # fmt: skip
@@ -125,7 +149,7 @@ def _utility(rows: Sequence[Row]) -> Iterator[str]:
     yield from _table(
         ("task", "defense", "metric", "mean [low, high]", "seeds", ""),
         [
-            (row["task"], row["defense"], row["metric"], _interval(row), row["n"], row["remark"])
+            (row["task"], row["defense"], row["metric"], _interval(row), row["seed"], row["remark"])
             for row in rows if row["part"] == "utility"
         ],
     )  # fmt: skip

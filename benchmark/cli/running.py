@@ -13,6 +13,8 @@ from benchmark.cli.options import (
     Device,
     Globs,
     Jobs,
+    MemoryLimit,
+    MoreSubmissions,
     Results,
     Seed,
     Submissions,
@@ -41,6 +43,9 @@ def run(
     attack: Submissions = None,
     defense: Submissions = None,
     results: Results = RESULTS,
+    shard: Annotated[
+        str | None, typer.Option(help="Only the i-th of n parts of the plan.", metavar="I/N")
+    ] = None,
     site: SiteFolder = None,
     more: Annotated[
         bool, typer.Option("--more", help="With --site: another run follows, so stay marked.")
@@ -49,12 +54,13 @@ def run(
     device: Device = "auto",
     seed: Seed = 0,
     time_limit: TimeLimit = 600.0,
-    memory_limit: Annotated[float, typer.Option(min=0, help="GiB a cell may take; 0: most.")] = 0.0,
+    memory_limit: MemoryLimit = 0.0,
     force: Annotated[bool, typer.Option("--force", help="Run cells that are there, too.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the plan.")] = False,
     utility: Annotated[
         bool, typer.Option("--utility", help="Train with each defense instead of attacking it.")
     ] = False,
+    submissions: MoreSubmissions = None,
 ) -> None:
     """Run the cells that are not there yet.
 
@@ -64,15 +70,19 @@ def run(
     from benchmark.cli.session import execute, find_catalogs, name_broken, open_engine
     from benchmark.plugins.registry import check_site
     from benchmark.runs.plan import Selection
+    from benchmark.runs.shards import Shard, take_shard
 
     if utility and attack:
         raise UserError("--utility trains without an attack; leave --attack out.")
+    part = None if shard is None else Shard.parse(shard)
     if site is not None:
         check_site(results, site)
     choice = Selection(suite, task, attack, defense, seed, force)
     with open_engine(jobs, device, results) as engine:
         catalogs = find_catalogs(engine)
         cells = _plan(choice, catalogs, results, utility)
+        if part is not None:
+            cells = take_shard(cells, part, results, write=not dry_run)
         if dry_run:
             failed = _print_plan(cells, engine)
         else:

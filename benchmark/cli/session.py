@@ -17,6 +17,8 @@ from benchmark.errors import UserError
 from benchmark.execution import sandbox
 from benchmark.execution.devices import choose
 from benchmark.execution.engines.local import LocalEngine
+from benchmark.ownership import remove_parts
+from benchmark.paths import cache_directory
 from benchmark.plugins.catalog import Catalog
 from benchmark.plugins.registry import Broken, Kind
 from benchmark.runs.attack_run import Run
@@ -76,6 +78,8 @@ def execute(
     print(plan_line(cells, engine), file=out or sys.stdout)
     if sandbox.sandbox_kind() == sandbox.AUDIT_HOOK:
         print(NOT_CONTAINED, file=sys.stderr)
+    for folder in (cache_directory(), *engine.hidden):
+        remove_parts(folder)
     limit = memory_limit_gb * 1024 or most_memory_mb() / len(engine.devices)
     attacked = [cell for cell in cells if isinstance(cell, Cell) and not cell.cached]
     trained = [cell for cell in cells if isinstance(cell, Trial) and not cell.cached]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from benchmark.plugins.registry import Standing
     from benchmark.results.utility_summary import UtilityCost
 
-FIGURES = 42
+FIGURES = 52
 """Columns that rank and figures take; the rest is for the attack's name."""
 COSTS = ("step_seconds", "bytes_up")
 Thing = TypeVar("Thing")
@@ -31,10 +31,12 @@ def show(
     as_json: Json = False,
     as_csv: Csv = False,
     utility: Annotated[bool, typer.Option("--utility", help="What each defense costs.")] = False,
+    metric: Annotated[str, typer.Option(help="Rank by this metric instead.")] = "",
 ) -> None:
-    """Show a ranking for each task and defense.
+    """Show a ranking for each task, defense and seed.
 
-    The best attack comes first; attacks that cannot be told apart share a rank.
+    The best attack comes first, with the best baseline on the same snapshots beside it; attacks
+    that cannot be told apart share a rank.
     """
     from benchmark.cli.output import emit, output_format
     from benchmark.cli.session import need_folder
@@ -44,17 +46,28 @@ def show(
 
     form = output_format(as_json, as_csv)
     need_folder(results)
+    if metric:
+        check_metric(metric)
     asked = {"task": task, "defense": defense} | ({} if utility else {"attack": attack})
     if utility:
         costs = matching(list(utility_costs(results).values()), asked, _attribute)
         whole = [_cost_row(cost) for cost in costs]
         emit([_flat(row) for row in whole], form, lambda: utility_lines(costs), whole)
     elif form == "text":
-        found = matching(standings(results), asked, _attribute)
+        found = matching(standings(results, metric or None), asked, _attribute)
         emit([], form, lambda: ranking_lines(found))
     else:
         rows = matching(scoring.rows(results), asked, lambda row, key: str(row[key]))
         emit([_flat(row) for row in rows], form, list, rows)
+
+
+def check_metric(name: str) -> None:
+    """Refuse what is no recovery metric of boards, with the nearest names."""
+    from benchmark.metrics.table import METRICS, on_boards
+
+    known = [m for m in METRICS if METRICS[m].kind == "recovery" and on_boards(m)]
+    if name not in known:
+        raise unknown_name("recovery metric", name, known)
 
 
 def matching(
@@ -90,12 +103,14 @@ def _fits(name: str, pattern: str) -> bool:
 
 
 def _flat(row: Mapping[str, object]) -> dict[str, object]:
-    """A row with `<metric>`, `<metric>_low` and `<metric>_high` instead of nested metrics."""
+    """A row with `<metric>`, `<metric>_low` and so on instead of nested metrics."""
     metrics = row["metrics"]
     assert isinstance(metrics, Mapping)
     flat = {key: value for key, value in row.items() if key != "metrics"}
     for name, value in metrics.items():
         flat |= {name: value["mean"], f"{name}_low": value["low"], f"{name}_high": value["high"]}
+        if value.get("baseline") is not None:
+            flat[f"{name}_baseline"] = value["baseline"]
     return flat
 
 
@@ -110,34 +125,47 @@ def _cost_row(cost: UtilityCost) -> dict[str, object]:
 def ranking_lines(found: Sequence[Standing]) -> Iterator[str]:
     """For each task and defense the ranking by each metric, and why some attacks have no rank."""
     from benchmark.cli import text
+    from benchmark.metrics.paired import RULE
 
     if not found:
         yield "There are no results yet; `leakboard run` makes some."
     size = max((len(s.attack) for s in found if len(s.attack) <= text.width() - FIGURES), default=0)
-    key = attrgetter("task", "version", "defense")
-    for place, ((task, version, defense), board) in enumerate(groupby(found, key)):
+    several = len({s.seed for s in found}) > 1
+    key = attrgetter("task", "version", "defense", "seed", "current")
+    for place, (_, group) in enumerate(groupby(found, key)):
         if place:
             yield ""
-        again = f" (version {version})" if version > 1 else ""
-        yield f"{task}{again}, {'no defense' if defense == 'none' else f'under {defense}'}"
-        listed = list(board)
-        for metric, group in groupby(listed, attrgetter("metric")):
-            rows = list(group)
-            yield from _ranked(metric, rows, size) if metric else _unranked(rows, size)
-        yield from _cut(listed)
+        board = list(group)
+        yield _heading(board[0], several)
+        for metric, rows in groupby(board, attrgetter("metric")):
+            ranked = list(rows)
+            yield from _ranked(metric, ranked, size) if metric else _unranked(ranked, size)
+        yield from _cut(board)
+    if any(s.metric for s in found):
+        yield ""
+        yield from text.wrapped(f"{RULE} baseline: the best of those that only guess.")
+
+
+def _heading(first: Standing, several_seeds: bool) -> str:
+    version = f" (version {first.version})" if first.version > 1 else ""
+    defense = "no defense" if first.defense == "none" else f"under {first.defense}"
+    seed = f", seed {first.seed}" if several_seeds else ""
+    return f"{first.task}{version}, {defense}{seed}{'' if first.current else ', former snapshots'}"
 
 
 def _ranked(metric: str, rows: Sequence[Standing], size: int) -> Iterator[str]:
     from benchmark.cli import text
 
-    several = len({row.seed for row in rows}) > 1
-    cells = [("", f"by {_title(metric)}", "mean", "interval", "seconds")]
+    cells = [("", f"by {_title(metric)}", "mean", "baseline", "interval", "seconds")]
     for row in rows:
         rank = f"{'=' if row.shared else ''}{row.rank}"
-        name = row.attack + (f" seed {row.seed}" if several else "")
+        guess = "" if row.guess is None else f"{row.guess:.3f}"
         spread = f"{row.low:.3f} to {row.high:.3f}"
-        cells.append((rank, name, f"{row.mean:.3f}", spread, _seconds(row.seconds)))
-    yield from text.aligned(cells, {0, 2}, name=1, least={0: 4, 1: size})
+        cells.append((rank, row.attack, f"{row.mean:.3f}", guess, spread, _seconds(row.seconds)))
+    yield from text.aligned(cells, {0, 2, 3}, name=1, least={0: 4, 1: size})
+    if not rows[0].decidable:
+        few = f"{rows[0].n} snapshots are too few to tell any of {len(rows)} attacks apart"
+        yield from text.wrapped(few, " " * 6)
 
 
 def _cut(rows: Sequence[Standing]) -> Iterator[str]:
@@ -181,7 +209,8 @@ def utility_lines(costs: Sequence[UtilityCost]) -> Iterator[str]:
         names = dict.fromkeys(name for cost in listed for name in cost.metrics)
         if place:
             yield ""
-        yield task
+        seeds = ", ".join(map(str, listed[0].seeds))
+        yield f"{task}, over training seeds {seeds}" if seeds else task
         for metric in (name for name in names if name not in COSTS):
             yield from _trained(metric, [cost for cost in listed if metric in cost.metrics])
         yield from _untrained([cost for cost in listed if not cost.metrics])
@@ -214,5 +243,6 @@ def _cost_cells(cost: UtilityCost, metric: str) -> tuple[str, ...]:
 def _untrained(costs: Sequence[UtilityCost]) -> Iterator[str]:
     from benchmark.cli import text
 
-    cells = [(cost.defense, f"{cost.status}: {cost.reason}") for cost in costs]
+    said = [(cost, "" if cost.status == "ok" else f"{cost.status}: ") for cost in costs]
+    cells = [(cost.defense, f"{status}{cost.reason}") for cost, status in said]
     yield from text.aligned(cells, indent=2)

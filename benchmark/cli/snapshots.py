@@ -74,11 +74,11 @@ def verify_snapshots(
 
 
 @app.command("publish", hidden=True)
-def publish_snapshots(suite: Suite = "mini") -> None:
+def publish_snapshots(suite: Suite = "mini", task: Globs = None) -> None:
     """For maintainers: make the stored sketches the reference that other machines compare with."""
     from benchmark.cli.session import find_catalogs, open_engine
     from benchmark.snapshots import verify
 
     with open_engine(1, "cpu") as engine:
-        sets = verify.select(suite, None, "none", 0, find_catalogs(engine)[1])
+        sets = verify.select(suite, task, "none", 0, find_catalogs(engine)[1])
         print(verify.publish(sets, suite))

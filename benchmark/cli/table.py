@@ -13,7 +13,8 @@ from benchmark.cli.options import RESULTS, Csv, Device, Jobs, Json, Results, Tim
 
 if TYPE_CHECKING:
     from benchmark.cli.output import Format
-    from benchmark.cli.paper_tables import Line, Table
+    from benchmark.cli.paper_tables import Line
+    from benchmark.results.reported import Table
 
 
 def table(
@@ -36,12 +37,13 @@ def table(
     """
     from benchmark.cli import paper_tables
     from benchmark.cli.output import emit, output_format, write_csv
+    from benchmark.results import reported
 
     form = output_format(as_json, as_csv)
     if not name:
         _list(form)
         return
-    wanted = paper_tables.load(name)
+    wanted = reported.load(name)
     lines, failed = _measure(wanted, suite, results, jobs, device, time_limit, form)
     rows = paper_tables.flat(wanted, lines)
     emit(rows, form, lambda: comparison_lines(wanted, lines))
@@ -54,10 +56,11 @@ def table(
 
 
 def _list(form: Format) -> None:
-    from benchmark.cli import paper_tables, text
+    from benchmark.cli import text
     from benchmark.cli.output import emit
+    from benchmark.results import reported
 
-    tables = {name: paper_tables.load(name) for name in paper_tables.names()}
+    tables = {name: reported.load(name) for name in reported.names()}
     rows = [
         {"name": n, "table": t.table, "title": t.title, "paper": t.paper} for n, t in tables.items()
     ]
@@ -97,9 +100,10 @@ def comparison_lines(paper: Table, lines: Sequence[Line]) -> Iterator[str]:
 
     yield from text.wrapped(f"{paper.table} of {paper.paper}")
     yield from text.wrapped(f"{paper.title} ({paper.setting}); theirs and ours", "  ")
+    yield from text.wrapped(paper.remark, "  ")
     cells = [("", "metric", "theirs", "ours", "interval")]
     for line in lines:
-        for place, metric in enumerate(paper.metrics):
+        for place, metric in enumerate(paper.shown):
             cells.append(("" if place else line.label, metric, *_figures(line, metric)))
         if line.note:
             cells.append(("", "", "", "", line.note))

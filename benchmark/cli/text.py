@@ -8,6 +8,8 @@ import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from benchmark.errors import printable as printable
+
 LEAST_WIDTH = 40
 LEAST_CELL = 16
 """Characters that a column keeps, however wide the others are."""
@@ -16,11 +18,6 @@ LEAST_CELL = 16
 def width() -> int:
     """Columns of the terminal; 80 where output goes to a file or another program."""
     return max(LEAST_WIDTH, shutil.get_terminal_size((80, 24)).columns)
-
-
-def printable(text: str) -> str:
-    """One line without control characters: other people's words must not steer a terminal."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def cut(text: str, size: int) -> str:

@@ -83,6 +83,8 @@ class Reader:
     decode: Decode
     """Text of ids that hold no special tokens."""
     special_ids: frozenset[int]
+    specials: int = 0
+    """Special tokens that the model puts around a sentence, as `[CLS]` and `[SEP]`."""
 
     def read(self, ids: Sequence[int]) -> Sentence:
         """The sentence behind these ids, its special tokens taken out wherever they stand."""
@@ -90,7 +92,11 @@ class Reader:
         return Sentence(kept, self.decode(kept) if kept else "")
 
     def private_word_ids(self, sentence: Sentence) -> Iterator[frozenset[int]]:
-        """Token ids that spell each private word.
+        """Token ids that spell each private word."""
+        return (ids for word, ids in self.spelled_words(sentence) if is_private(word))
+
+    def spelled_words(self, sentence: Sentence) -> Iterator[tuple[str, frozenset[int]]]:
+        """Each word with the token ids that spell it.
 
         A token belongs to the words that change or appear when the decoded prefix grows by it;
         one that ends inside a character waits for the rest of that character. This needs nothing
@@ -111,5 +117,4 @@ class Reader:
                 waiting = set()
             before = after
         for word, ids in zip(before, spelled, strict=False):
-            if is_private(word):
-                yield frozenset(ids)
+            yield word, frozenset(ids)

@@ -1,7 +1,12 @@
-"""Named entities of real text, from a spaCy pipeline. Built-in corpora bring their own."""
+"""Named entities of real text, from a spaCy pipeline. Built-in corpora bring their own.
+
+A user's own text is read without the pipeline, too, by a plain rule.
+"""
 
 from __future__ import annotations
 
+import importlib.util
+import re
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -41,3 +46,22 @@ class Tagger:
             raise UserError(
                 f"The entity tagger {self.package} is not installed; `make open` installs it."
             ) from error
+
+
+_NAMES = re.compile(r"(?<![.!?:] )(?<!^)\b[A-ZÀ-ÖØ-Þ][\w'’-]*(?:\s+[A-ZÀ-ÖØ-Þ][\w'’-]*)*")
+"""Runs of words with a capital letter, but for those that begin a sentence."""
+
+
+class CapitalLetters:
+    """Takes runs of capitalized words for names; finds none in text without capital letters."""
+
+    package = "capital letters"
+
+    def entities(self, texts: Iterable[str]) -> list[tuple[str, ...]]:
+        """Surface forms of each text, in reading order."""
+        return [tuple(match.group() for match in _NAMES.finditer(text)) for text in texts]
+
+
+def best_tagger() -> Tagger | CapitalLetters:
+    """The pipeline where it is installed, else the plain rule."""
+    return Tagger() if importlib.util.find_spec(PIPELINE) else CapitalLetters()

@@ -60,6 +60,17 @@ def _rouge_l(truth: Sentence, guess: Sentence) -> float:
     return _f_score(shared, len(truth.rouge_words), len(guess.rouge_words))
 
 
+def rouge1_with_specials(truth: Sentence, guess: Sentence, specials: int) -> float:
+    """ROUGE-1 where so many special tokens stand around either sentence and count as words.
+
+    They are known to everyone and so always right: a wrong guess scores above 0.
+    """
+    if _same(truth, guess):
+        return 1.0
+    shared = len(truth.unigrams & guess.unigrams) + specials
+    return _f_score(shared, len(truth.unigrams) + specials, len(guess.unigrams) + specials)
+
+
 def longest_common_subsequence(first: Sequence[str], second: Sequence[str]) -> int:
     """Length of the longest common subsequence, one row of the table as the bits of an integer.
 

@@ -15,7 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmark.metrics.decoding import Reader, Sentence
-from benchmark.metrics.rouge import VARIANTS, Matrix, Variant, rouge_matrix
+from benchmark.metrics.rouge import (
+    VARIANTS,
+    Matrix,
+    Variant,
+    rouge1_with_specials,
+    rouge_matrix,
+)
 from benchmark.spec import Truth
 
 STRONG_LEAK = 0.25
@@ -106,6 +112,21 @@ def sentence_metrics(comparison: BatchComparison) -> dict[str, float]:
         values[f"best_{variant}"] = float(matrix.max(initial=0.0))
     values["exact_match"] = _exact_matches(comparison.batch) / size
     return values | _strong_leaks(comparison)
+
+
+def published_rouge(comparison: BatchComparison, specials: int) -> dict[str, float]:
+    """ROUGE-1 of the same pairs on the scale of papers that count special tokens.
+
+    Nothing where a model wraps its sentences in none: the scale is our own there.
+    """
+    truths = comparison.batch.truths
+    if not truths or not specials:
+        return {}
+    paired = [
+        rouge1_with_specials(truths[row].sentence, comparison.batch.answers[column], specials)
+        for row, column in comparison.partners.items()
+    ]
+    return {"rouge1_with_specials": sum(paired) / len(truths)}
 
 
 def _exact_matches(batch: ScoredBatch) -> int:

@@ -5,11 +5,15 @@ Nothing heavy is imported here, so that `leakboard --help` can read it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Direction = Literal["higher", "lower"]
 Kind = Literal["recovery", "utility", "cost"]
+Bounds = tuple[float | None, float | None]
+"""The least and the greatest value that a metric can take; None where there is none."""
+SHARE: Bounds = (0.0, 1.0)
+UPWARD: Bounds = (0.0, None)
 
 
 @dataclass(frozen=True)
@@ -28,23 +32,32 @@ class Metric:
     """One line for a reader of the leaderboard."""
     needs_sentences: bool = False
     """Not applicable to an attack that only ever returns token types."""
+    bounds: Bounds = UPWARD
+    published_scale: bool = False
+    """Counts what published figures count, to stand beside those and nowhere else."""
 
     @property
     def better_for_attack(self) -> Direction | None:
         """The end that means more leak; None where the number says nothing about the leak."""
         return self.direction if self.kind == "recovery" else None
 
+    def better(self, first: float, second: float) -> bool:
+        """Whether the first of two values is the better one."""
+        return first > second if self.direction == "higher" else first < second
+
 
 def _sentences(name: str, title: str, meaning: str) -> Metric:
-    return Metric(name, title, "fraction", "higher", "recovery", meaning, needs_sentences=True)
+    return Metric(
+        name, title, "fraction", "higher", "recovery", meaning, needs_sentences=True, bounds=SHARE
+    )
 
 
 def _types(name: str, title: str, meaning: str) -> Metric:
-    return Metric(name, title, "fraction", "higher", "recovery", meaning)
+    return Metric(name, title, "fraction", "higher", "recovery", meaning, bounds=SHARE)
 
 
 def _accuracy(name: str, title: str, meaning: str) -> Metric:
-    return Metric(name, title, "fraction", "higher", "utility", meaning)
+    return Metric(name, title, "fraction", "higher", "utility", meaning, bounds=SHARE)
 
 
 _PAIRED = "with each private sentence paired to one recovered sentence, mean over the batch."
@@ -84,6 +97,14 @@ _ALL = (
         "sentence precision",
         "Recovered sentences that meet any private sentence at ROUGE-L above 0.25.",
     ),
+    replace(
+        _sentences(
+            "rouge1_with_specials",
+            "ROUGE-1 with specials",
+            "ROUGE-1 with the special tokens of both texts counted as words, as some papers do.",
+        ),
+        published_scale=True,
+    ),
     Metric(
         "perplexity",
         "perplexity",
@@ -91,6 +112,7 @@ _ALL = (
         "lower",
         "utility",
         "Exponential of the mean loss per token on test text.",
+        bounds=(1.0, None),
     ),
     Metric(
         "mcc",
@@ -99,6 +121,7 @@ _ALL = (
         "higher",
         "utility",
         "Correlation of predicted and true classes on the test split, from -1 to 1.",
+        bounds=(-1.0, 1.0),
     ),
     _accuracy("accuracy", "accuracy", "Test examples that are classified correctly."),
     _accuracy(
@@ -112,7 +135,15 @@ _ALL = (
         "Accuracy on each client's own test data, mean over the clients.",
     ),
     Metric("loss", "loss", "nats", "lower", "utility", "Mean validation loss."),
-    Metric("bleu", "BLEU", "points", "higher", "utility", "Corpus BLEU, from 0 to 100."),
+    Metric(
+        "bleu",
+        "BLEU",
+        "points",
+        "higher",
+        "utility",
+        "Corpus BLEU, from 0 to 100.",
+        bounds=(0.0, 100.0),
+    ),
     Metric("seconds", "time", "s", "lower", "cost", "Time of one recovery, successful ones only."),
     Metric(
         "peak_mb", "peak memory", "MB", "lower", "cost", "Largest memory of the cell's process."
@@ -126,11 +157,24 @@ _ALL = (
         "Time in which a client makes one update while the model is trained.",
     ),
     Metric("bytes_up", "traffic", "B", "lower", "cost", "Bytes that a client sends in a round."),
+    Metric(
+        "bytes_down",
+        "traffic down",
+        "B",
+        "lower",
+        "cost",
+        "Bytes that a client of a federated task receives in a round.",
+    ),
     Metric("epsilon", "ε", "", "lower", "cost", "Privacy budget that the defense spends."),
 )
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
 """All metrics by name, in the order in which they are shown."""
+
+
+def on_boards(name: str) -> bool:
+    """Whether boards and worst cases show a metric; those of the published scale they do not."""
+    return name not in METRICS or not METRICS[name].published_scale
 
 
 def of_kind(kind: Kind) -> tuple[Metric, ...]:

@@ -72,3 +72,18 @@ def measure(names: Sequence[str], answers: Answers) -> dict[str, float]:
     if unknown:
         raise UserError(f"There is no way to measure {unknown[0]} after training.")
     return {name: MEASURES[name](answers) for name in names}
+
+
+# ------------------------------------------------------------------------------ federated clients
+
+
+def global_accuracy(accuracies: Sequence[float], rows: int) -> float:
+    """Geometric mean over the clients; one without a single hit counts as half a hit."""
+    least = 0.5 / rows
+    return math.exp(math.fsum(math.log(max(a, least)) for a in accuracies) / len(accuracies))
+
+
+def local_accuracy(accuracies: Sequence[float | None]) -> float:
+    """Mean over the clients that have test rows of their own."""
+    known = [value for value in accuracies if value is not None]
+    return math.fsum(known) / len(known)

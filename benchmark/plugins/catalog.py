@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -17,9 +17,9 @@ from pydantic import ValidationError
 
 from benchmark.errors import UserError, unknown_name
 from benchmark.files import write_model
-from benchmark.paths import ROOT, cache_directory, submission_directories
+from benchmark.paths import ROOT, cache_directory
+from benchmark.plugins.candidates import Candidate, candidates, python_files, relative
 from benchmark.plugins.description import Description
-from benchmark.plugins.installed import NotLocated, entry_points, locate
 from benchmark.plugins.limits import description_problem, taken_name, typed_value
 from benchmark.plugins.registry import Broken, Kind
 from benchmark.spec import Parameter, Scalar
@@ -42,6 +42,7 @@ class Entry:
     variants: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)
     observes: Sequence[str] = ()
     needs: Sequence[str] = ()
+    uses: Sequence[str] = ()
     objectives: Sequence[str] = ()
     baseline: bool = False
     overrides: Sequence[str] = ()
@@ -51,6 +52,28 @@ class Entry:
     def without_defaults(self, settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
         """The settings that differ from the defaults."""
         return {k: v for k, v in settings.items() if v != self.parameters[k].default}
+
+    def needed(self, settings: Mapping[str, Scalar]) -> frozenset[str]:
+        """Knowledge without which an attack cannot run at these settings."""
+        return self._knowledge(settings, self.needs, lambda parameter: parameter.needs)
+
+    def told(self, settings: Mapping[str, Scalar]) -> frozenset[str]:
+        """Knowledge that an attack is handed at these settings where a task grants it."""
+        used = self._knowledge(settings, self.uses, lambda parameter: parameter.uses)
+        return self.needed(settings) | used
+
+    def _knowledge(
+        self,
+        settings: Mapping[str, Scalar],
+        always: Iterable[str],
+        of_parameter: Callable[[Parameter], Iterable[str]],
+    ) -> frozenset[str]:
+        taken = set(always)
+        for name, parameter in self.parameters.items():
+            free = parameter.default if parameter.without is None else parameter.without
+            if settings.get(name, parameter.default) != free:
+                taken |= set(of_parameter(parameter))
+        return frozenset(taken)
 
     def check_parameters(self, given: Mapping[str, str]) -> dict[str, Scalar]:
         """Typed values for `key=value` strings; refuses unknown names and values out of range."""
@@ -82,7 +105,7 @@ class Catalog:
 
     def name_problem(self, found: Description) -> str | None:
         """Whether a submission, or a variant of it, bears the name of another or of its variant."""
-        owners = {name: _relative(entry.reference) for name, (entry, _) in self.names().items()}
+        owners = {name: relative(entry.reference) for name, (entry, _) in self.names().items()}
         return taken_name([found.name, *found.variants], owners)
 
     def broken_behind(self, name: str) -> Broken | None:
@@ -109,61 +132,28 @@ Describe = Callable[[Kind, str], Description | str]
 def find_submissions(kind: Kind, describe: Describe) -> Catalog:
     """Everything in `submissions/<kind>s/` and in installed packages that declare some."""
     catalog = Catalog()
-    for candidate in _candidates(kind):
-        found = _described(kind, candidate, describe)
+    for candidate in candidates(kind):
+        found = described(kind, candidate, describe)
         if not isinstance(found, str):
             found = description_problem(found) or catalog.name_problem(found) or found
         if isinstance(found, str):
             catalog.broken.append(Broken(kind, candidate.where, found))
         else:
             catalog.entries[found.name] = Entry(
-                kind, reference=candidate.reference, digest=candidate.digest, **dict(found)
+                kind,
+                reference=candidate.reference,
+                digest=files_digest(candidate.files),
+                **dict(found),
             )
     return catalog
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    """Something that may be a submission."""
-
-    where: str
-    reference: str
-    files: Sequence[Path]
-    problem: str = ""
-    """Why it cannot even be asked."""
-
-    @property
-    def digest(self) -> str:
-        return _files_digest(self.files)
-
-
-def _candidates(kind: Kind) -> Iterator[_Candidate]:
-    for base in submission_directories():
-        folder = base / f"{kind}s"
-        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-            is_module = path.suffix == ".py" or (path / "__init__.py").is_file()
-            if is_module and not path.name.startswith(("_", ".")):
-                yield _Candidate(_relative(str(path)), str(path), _python_files(path))
-    for point in entry_points(kind):
-        where = f"entry point {point.name}"
-        try:
-            code = locate(point.value)
-            yield _Candidate(where, code.reference, code.files())
-        except NotLocated as error:
-            yield _Candidate(where, point.value, (), str(error))
-
-
-def _relative(reference: str) -> str:
-    path = Path(reference)
-    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else reference
-
-
-def _described(kind: Kind, candidate: _Candidate, describe: Describe) -> Description | str:
+def described(kind: Kind, candidate: Candidate, describe: Describe) -> Description | str:
     """The worker's answer, remembered by the digest of the source."""
     if candidate.problem:
         return candidate.problem
     reference = candidate.reference
-    key = hashlib.sha256(f"{kind} {reference} {candidate.digest}".encode()).hexdigest()
+    key = hashlib.sha256(f"{kind} {reference} {files_digest(candidate.files)}".encode()).hexdigest()
     path = cache_directory() / "descriptions" / f"{key}.json"
     try:
         return Description.model_validate_json(path.read_bytes(), strict=True)
@@ -176,10 +166,11 @@ def _described(kind: Kind, candidate: _Candidate, describe: Describe) -> Descrip
 
 def source_digest(path: Path) -> str:
     """sha256 over a submission's files and, transitively, the `submissions` modules it imports."""
-    return _files_digest(_python_files(path))
+    return files_digest(python_files(path))
 
 
-def _files_digest(files: Iterable[Path]) -> str:
+def files_digest(files: Iterable[Path]) -> str:
+    """The same of files that are known already."""
     todo, seen = [*files], {}
     while todo:
         path = todo.pop()
@@ -190,10 +181,6 @@ def _files_digest(files: Iterable[Path]) -> str:
     for path in sorted(seen):
         digest.update(path.name.encode() + b"\0" + hashlib.sha256(seen[path]).digest())
     return digest.hexdigest()
-
-
-def _python_files(path: Path) -> list[Path]:
-    return sorted(path.rglob("*.py")) if path.is_dir() else [path]
 
 
 @cache

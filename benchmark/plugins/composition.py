@@ -36,10 +36,20 @@ class Combined(Defense):
             update = part.transform(update, generator)
         return update
 
+    def keeps(self, parameter: str, roles: Roles) -> bool:
+        """Whatever any part keeps."""
+        return any(part.keeps(parameter, roles) for part in self.parts)
+
+    def adapt(self, client: Client, rows: Batch) -> Batch:
+        """From the first part to the last."""
+        for part in self.parts:
+            rows = part.adapt(client, rows)
+        return rows
+
 
 def overrides(defense: type[Defense]) -> list[str]:
     """Which steps, beyond sharing and transforming, a defense does in a way of its own."""
-    steps = ("client_update", "local_update")
+    steps = ("client_update", "local_update", "keeps", "adapt")
     return [step for step in steps if getattr(defense, step) is not getattr(Defense, step)]
 
 

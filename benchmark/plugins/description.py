@@ -19,6 +19,8 @@ class Description(Strict):
     """Roles whose gradient an attack reads."""
     needs: tuple[str, ...]
     """Knowledge without which an attack cannot run."""
+    uses: tuple[str, ...] = ()
+    """Knowledge that an attack uses where it is granted."""
     objectives: tuple[str, ...]
     """Objectives that an attack is defined for."""
     baseline: bool

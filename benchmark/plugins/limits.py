@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from benchmark.errors import UserError
 from benchmark.plugins.description import Description
-from benchmark.spec import Parameter, Scalar
+from benchmark.spec import Knowledge, Parameter, Scalar
 
 MOST_BYTES = 100_000
 MOST_ITEMS = 100
@@ -44,20 +44,25 @@ def typed_value(owner: str, key: str, text: str, rule: Parameter) -> Scalar:
 
 def description_problem(found: Description) -> str | None:
     """What is wrong with a description, in one sentence; None where nothing is."""
-    return next(_problems(found), None)
+    return next(description_problems(found), None)
 
 
-def _problems(found: Description) -> Iterator[str]:
+def description_problems(found: Description) -> Iterator[str]:
+    """Everything that is wrong with a description, a sentence each."""
     if len(found.model_dump_json()) > MOST_BYTES:
         yield f"it describes itself in more than {MOST_BYTES:,} bytes"
     yield from _name_problems("name", found.name)
     yield from _text_problems("summary", found.summary)
     yield from _text_problems("paper", found.paper)
-    for what in ("parameters", "variants", "observes", "needs", "objectives", "overrides"):
+    for what in ("parameters", "variants", "observes", "needs", "uses", "objectives", "overrides"):
         if len(getattr(found, what)) > MOST_ITEMS:
             yield f"it has more than {MOST_ITEMS} {what}"
-    for name in (*found.observes, *found.needs, *found.objectives, *found.overrides):
+    for name in (*found.observes, *found.objectives, *found.overrides):
         yield from _name_problems("requirement", name)
+    for name in (*found.needs, *found.uses):
+        if name not in list(Knowledge):
+            known = ", ".join(Knowledge)
+            yield f"it asks for the knowledge {_shown(name)}, which is none of {known}"
     for name, parameter in found.parameters.items():
         yield from _name_problems("parameter", name)
         yield from _parameter_problems(name, parameter)
@@ -94,6 +99,8 @@ def _parameter_problems(name: str, rule: Parameter) -> Iterator[str]:
     if any(type(value) is not type(rule.default) for value in rule.choices):
         yield f"its parameter {name} has choices of another type than its default"
     yield from _value_problems(f"parameter {name}", name, rule.default, rule)
+    if rule.without is not None:
+        yield from _value_problems(f"parameter {name}", name, rule.without, rule)
 
 
 def _variant_problems(

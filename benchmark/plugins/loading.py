@@ -132,6 +132,7 @@ def describe(cls: type[Submission]) -> Description:
         variants={name: dict(settings) for name, settings in cls.variants.items()},
         observes=tuple(sorted(map(str, attack.observes))) if attack else (),
         needs=tuple(sorted(map(str, attack.needs))) if attack else (),
+        uses=tuple(sorted(map(str, attack.uses))) if attack else (),
         objectives=tuple(sorted(attack.objectives)) if attack else (),
         baseline=attack is not None and attack.baseline,
         overrides=tuple(overrides(cls)) if issubclass(cls, Defense) else (),

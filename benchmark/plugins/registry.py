@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, Unpack, cast
 
 from benchmark.errors import unknown_name
+from benchmark.files import Strict
 from benchmark.spec import Batch, Objective, Prior, Roles
-from benchmark.suites import LoadedTask, Suite, Task
+from benchmark.suites import LoadedTask, ObjectiveName, Suite, Task
 
 if TYPE_CHECKING:
     import torch
@@ -39,6 +40,12 @@ class ModelPackage(Protocol):
     ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]: ...
 
     def roles(self, model: torch.nn.Module) -> Roles: ...
+
+    def write_view(
+        self, directory: Path, target: Path, objective: str, values: Mapping[str, torch.Tensor]
+    ) -> None: ...
+
+    def verify_checksum(self, directory: Path) -> Path: ...
 
     def objective(self, name: str) -> Objective: ...
 
@@ -100,6 +107,48 @@ def weight_packages() -> dict[str, list[Task]]:
     return needed
 
 
+class AuditQuestion(TypedDict):
+    """What a user asks to be measured of a model and a text of her own."""
+
+    model: str
+    """What the user calls it."""
+    source: Path
+    """Where it lies."""
+    text: Path
+    """JSON Lines, or one text a line."""
+    objective: ObjectiveName
+    batch_size: int
+    local_steps: int
+    learning_rate: float
+    sentences: int
+    """Texts that are attacked at most."""
+    attacks: Sequence[str] | None
+    """Strongest first; None: all of them."""
+    defenses: Sequence[str] | None
+    """Beside none; None: the usual ones."""
+    utility: bool
+    other_sizes: bool
+    """Look at other batch sizes, too."""
+    unknown_text: bool
+    """The text only stands in for one that nobody has told: nothing of it may be granted."""
+
+
+def find_own_model(reference: str) -> Path:
+    """The folder of a model that a user names by its path or by a model reference."""
+    return cast(Path, importlib.import_module("tasks.own.model").find_model(reference))
+
+
+def own_suite(folder: Path, **question: Unpack[AuditQuestion]) -> Suite:
+    """Tasks over a user's own model and text, staged in a folder, and what to run on them."""
+    module = importlib.import_module("tasks.own.suite")
+    return cast(Suite, module.own_suite(folder, **question))
+
+
+def render_audit(report: Strict) -> str:
+    """The report of an audit as one page."""
+    return cast(str, importlib.import_module("leaderboard.render.audit").render(report))
+
+
 class SiteContent(TypedDict):
     """What the pages tell beside the results."""
 
@@ -112,14 +161,24 @@ def render_site(
     results: Path,
     out: Path,
     running: tuple[int, int] | None = None,
+    timing: Path | None = None,
     **content: Unpack[SiteContent],
 ) -> Path:
     """Pages from records, with what the registry knows beside them.
 
     `running` marks them as those of a run that is not over: cells that have ended, and all cells.
+    `timing` names a file of pytest-benchmark that gets a page.
     """
     site = importlib.import_module("leaderboard.render.site")
-    return cast(Path, site.render_all(results, out, running=running, **content))
+    return cast(Path, site.render_all(results, out, running=running, timing=timing, **content))
+
+
+def export_results(
+    results: Path, form: Literal["csv", "parquet", "latex"], **content: Unpack[SiteContent]
+) -> bytes:
+    """All results as one tidy table, or the ranked tables as LaTeX."""
+    site = importlib.import_module("leaderboard.render.site")
+    return cast(bytes, site.export_all(results, form, **content))
 
 
 def check_site(results: Path, out: Path) -> None:
@@ -133,15 +192,22 @@ class Standing(Protocol):
     task: str
     version: int
     defense: str
+    seed: int
+    current: bool
+    """Not of snapshots that newer ones have replaced."""
     metric: str
     """Empty where the row is in no ranking."""
     rank: int
     shared: bool
+    decidable: bool
+    """Whether so few snapshots could tell any two of the ranking apart."""
     attack: str
-    seed: int
     mean: float
     low: float
     high: float
+    n: int
+    guess: float | None
+    """What the best baseline reaches on the same snapshots."""
     seconds: float | None
     cut: int
     """Snapshots that the time limit has cut."""
@@ -149,11 +215,11 @@ class Standing(Protocol):
     reason: str
 
 
-def standings(results: Path) -> Sequence[Standing]:
-    """All rankings of the leaderboard, row by row, as its pages have them."""
+def standings(results: Path, metric: str | None = None) -> Sequence[Standing]:
+    """All rankings of the leaderboard, row by row, as its pages have them, or by another metric."""
     families = {task.name: task.family for task in all_tasks().values()}
-    found = importlib.import_module("leaderboard.data.standings").standings(results, families)
-    return cast(Sequence[Standing], found)
+    module = importlib.import_module("leaderboard.data.standings")
+    return cast(Sequence[Standing], module.standings(results, families, metric))
 
 
 @dataclass(frozen=True)
@@ -192,6 +258,13 @@ def get_suite(name: str) -> Suite:
 def all_tasks() -> dict[str, Task]:
     """All tasks of all suites by their full name."""
     return {task.name: task for found in find_suites()[0].values() for task in found.tasks}
+
+
+def panel_of(name: str) -> tuple[str, ...]:
+    """The attacks that a defense has to face on a task; none where its suite declares none."""
+    suite = find_suites()[0].get(name.partition("/")[0])
+    task = next((task for task in suite.tasks if task.name == name), None) if suite else None
+    return suite.panels.get(task.objective, ()) if suite and task else ()
 
 
 @cache

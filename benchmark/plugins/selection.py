@@ -42,9 +42,11 @@ class ConfiguredSubmission:
 
     def digest(self, task: Task) -> str:
         """Of the code, and of the budget that a defense which accounts for privacy depends on."""
-        if task.training is None or not self.entry.overrides:
+        declared = task.training or task.federation
+        if declared is None or not self.entry.overrides:
             return self.entry.digest
-        budget = f"{task.training.rounds} {task.training.sampling_rate} {task.training.delta}"
+        known = declared.budget
+        budget = f"{known.rounds} {known.sampling_rate} {known.delta}"
         return hashlib.sha256(f"{self.entry.digest} {budget}".encode()).hexdigest()
 
     def calls(self) -> tuple[SubmissionCall, ...]:

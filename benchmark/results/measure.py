@@ -3,7 +3,8 @@
 A failed or missing snapshot is scored as a recovery of nothing: 0 on every metric that its truth
 allows (1 for the type count error), and it counts. A metric that the truth does not allow, such
 as NERR without entities, leaves the snapshot out of the mean. An attack that only ever returned
-token types has no sentence metrics at all.
+token types has no sentence metrics at all. What an attack refused while it ran counts as failed;
+only a cell that was ruled out before, by what the attack declares, has no metrics.
 """
 
 from __future__ import annotations
@@ -12,16 +13,22 @@ from collections.abc import Mapping, Sequence
 
 from benchmark.errors import UserError
 from benchmark.metrics.decoding import Decode, Reader
-from benchmark.metrics.interval import bootstrap
+from benchmark.metrics.interval import bounded_interval, t_interval
 from benchmark.metrics.privacy import entity_recovery, private_token_leakage
-from benchmark.metrics.sentences import BatchComparison, compare, read_batch, sentence_metrics
-from benchmark.metrics.table import of_kind
+from benchmark.metrics.sentences import (
+    BatchComparison,
+    compare,
+    published_rouge,
+    read_batch,
+    sentence_metrics,
+)
+from benchmark.metrics.table import METRICS, of_kind
 from benchmark.metrics.token_types import recovered_types, type_metrics
 from benchmark.results.schema import Example, MetricValue, Record, Score, SnapshotResult, Status
 from benchmark.spec import Recovery, Truth
 
-EXAMPLES = 3
-"""Snapshots that a score shows in plain text."""
+EXAMPLES = 8
+"""Sentences of each snapshot that a score shows in plain text."""
 
 
 def score_record(
@@ -30,14 +37,16 @@ def score_record(
     decode: Decode,
     special_ids: frozenset[int],
     record_digest: str,
+    specials: int = 0,
 ) -> Score:
     """The metrics of one record. Truth i belongs to the snapshot with index i.
 
-    `decode` gets ids without special tokens, of true and of recovered sentences alike.
+    `decode` gets ids without special tokens, of true and of recovered sentences alike; `specials`
+    is how many of those the model puts around a sentence.
     """
-    if record.status is Status.UNSUPPORTED:
+    if record.ruled_out:
         return Score(record_digest=record_digest, metrics={})
-    reader = Reader(decode, special_ids)
+    reader = Reader(decode, special_ids, specials)
     recoveries = _recoveries(record, len(truths))
     compared = [
         compare(read_batch(truth, recovery.sentences, reader))
@@ -70,6 +79,7 @@ def _measure(
     }
     return (
         sentence_metrics(comparison)
+        | published_rouge(comparison, reader.specials)
         | type_metrics(truth, types, reader.special_ids)
         | {name: value for name, value in private.items() if value is not None}
     )
@@ -106,13 +116,22 @@ def _summaries(measured: Sequence[Mapping[str, float]], sentences: bool) -> dict
     for metric in of_kind("recovery"):
         values = [snapshot[metric.name] for snapshot in measured if metric.name in snapshot]
         if values and (sentences or not metric.needs_sentences):
-            summaries[metric.name] = summary(values)
+            summaries[metric.name] = summary(metric.name, values)
     return summaries
 
 
-def summary(values: Sequence[float]) -> MetricValue:
-    """Values of one metric with their mean and its bootstrap interval."""
-    mean, low, high = bootstrap(values)
+def summary(name: str, values: Sequence[float]) -> MetricValue:
+    """Values of one metric with their mean and its 95 % interval.
+
+    What is recovered from a snapshot may be distributed in any way between 0 and 1. Utility is a
+    mean over hundreds of test rows already, and costs have no upper end: Student's t.
+    """
+    metric = METRICS.get(name)
+    bottom, top = metric.bounds if metric else (None, None)
+    if metric and metric.kind == "recovery" and bottom is not None and top is not None:
+        mean, low, high = bounded_interval(values, bottom, top)
+    else:
+        mean, low, high = t_interval(values, (bottom, top))
     return MetricValue(mean=mean, low=low, high=high, n=len(values), values=list(values))
 
 
@@ -126,17 +145,22 @@ def _costs(record: Record) -> dict[str, MetricValue]:
         "epsilon": [record.epsilon],
     }
     known = {name: [v for v in column if v is not None] for name, column in values.items()}
-    return {name: summary(column) for name, column in known.items() if column}
+    return {name: summary(name, column) for name, column in known.items() if column}
 
 
 def _examples(truths: Sequence[Truth], compared: Sequence[BatchComparison]) -> list[Example]:
-    """The first sentence of the first snapshots beside its partner, empty where it has none."""
+    """The first sentences of every snapshot beside their partners, empty where there is none."""
     examples = []
-    for index, (truth, comparison) in enumerate(zip(truths[:EXAMPLES], compared, strict=False)):
-        for row, true in enumerate(comparison.batch.truths):
-            if true.place == 0:
-                partner = comparison.partner(row)
-                recovered = partner.text if partner else ""
-                text = truth.sentences[0].text
-                examples.append(Example(index=index, truth=text, recovered=recovered))
+    for index, (truth, comparison) in enumerate(zip(truths, compared, strict=True)):
+        rows = {true.place: row for row, true in enumerate(comparison.batch.truths)}
+        for place in sorted(rows)[:EXAMPLES]:
+            partner = comparison.partner(rows[place])
+            examples.append(
+                Example(
+                    index=index,
+                    sentence=place,
+                    truth=truth.sentences[place].text,
+                    recovered=partner.text if partner else "",
+                )
+            )
     return examples

@@ -6,16 +6,30 @@ Both refuse unknown keys and numbers written as strings.
 
 from __future__ import annotations
 
+import hashlib
 from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from benchmark.files import Bytes, FiniteFloat, Megabytes, Parameters, Seconds, Strict, TokenId
+from benchmark.files import (
+    Bytes,
+    FiniteFloat,
+    Megabytes,
+    Name,
+    Note,
+    Parameters,
+    RecordedReason,
+    Seconds,
+    Strict,
+    TokenId,
+)
 from benchmark.plugins.names import variant
 from benchmark.status import Status as Status  # part of what a record says
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""2 records whether the attack is a baseline, and the panel and seed of a worst case."""
+Version = Literal[1, 2]
 
 
 class SnapshotResult(Strict):
@@ -25,7 +39,7 @@ class SnapshotResult(Strict):
     digest: str
     """Digest over the inputs of the snapshot that was attacked."""
     status: Status
-    reason: str = ""
+    reason: RecordedReason = ""
     seconds: Seconds | None = None
     joint: bool = False
     """Whether the seconds are an equal share of a joint run over several snapshots."""
@@ -33,7 +47,7 @@ class SnapshotResult(Strict):
     texts: list[str] = []
     """The sentences decoded without special tokens."""
     token_types: list[TokenId] | None = None
-    note: str = ""
+    note: Note = ""
     stopped_by_clock: bool = False
     """Whether the attack handed over early because the time limit was near."""
 
@@ -65,17 +79,17 @@ class Provenance(Strict):
 class Measured(Strict):
     """What every result says: which task and defense it is of, how it ended, where it was made."""
 
-    schema_version: Literal[1] = 1
-    suite: str
-    task: str
+    schema_version: Version = 2
+    suite: Name
+    task: Name
     task_version: int
-    defense: str
+    defense: Name
     defense_parameters: Parameters = {}
-    defense_variant: str = ""
+    defense_variant: Name = ""
     """The name that the submission itself gives to these parameters, if it does."""
     seed: int
     status: Status
-    reason: str = ""
+    reason: RecordedReason = ""
     peak_mb: Megabytes | None = None
     device_peak_mb: Megabytes | None = None
     bytes_up: Bytes | None = None
@@ -92,16 +106,67 @@ class Measured(Strict):
 class Record(Measured):
     """One cell: a task, an attack and a defense with their parameters, and a seed."""
 
-    attack: str
+    attack: Name
     attack_parameters: Parameters = {}
-    attack_variant: str = ""
+    attack_variant: Name = ""
+    told: list[Name] | None = None
+    """Knowledge that the attack was handed; None in records from before that was written down."""
+    baseline: bool | None = None
+    """Whether the attack only guesses; None in records of version 1."""
     snapshots: list[SnapshotResult] = []
     prepare_seconds: Seconds | None = None
+
+    @property
+    def ruled_out(self) -> bool:
+        """The task or the defense is outside of what the attack declares, so nothing was attacked.
+
+        An attack that was handed snapshots and refused them has recovered nothing of them.
+        """
+        return self.status is Status.UNSUPPORTED and not self.snapshots
+
+    @property
+    def snapshot_set(self) -> str:
+        """Digest over the snapshots that were attacked; empty where it did not come to that."""
+        attacked = sorted((result.index, result.digest) for result in self.snapshots)
+        return hashlib.sha256(repr(attacked).encode()).hexdigest() if attacked else ""
 
     @property
     def attack_name(self) -> str:
         """The attack likewise."""
         return self.attack_variant or variant(self.attack, self.attack_parameters)
+
+
+class RoundResult(Strict):
+    """One round of a federated training."""
+
+    round: Annotated[int, Field(ge=1)]
+    answered: int
+    """Clients whose updates were taken in."""
+    dropped: int = 0
+    """Clients that never answered."""
+    failed: int = 0
+    """Clients that were left out, because they failed, took too long or sent what is no update."""
+    bytes_up: Bytes = 0.0
+    """Sent by all clients together."""
+    bytes_down: Bytes = 0.0
+    accuracy: FiniteFloat | None = None
+    """On validation rows, mean over the models of the clients that answered."""
+
+
+class FederatedResult(Strict):
+    """What a federated training adds to its record."""
+
+    rounds: list[RoundResult] = []
+    bytes_down: Bytes = 0.0
+    """Mean bytes a client receives in a round."""
+    failures: dict[str, int] = {}
+    """Reasons for which clients were left out, and how often."""
+    global_accuracies: list[FiniteFloat] = []
+    """Of each client's model on the common test rows."""
+    local_accuracies: list[FiniteFloat | None] = []
+    """On the client's own test rows; None where it has none."""
+    label_counts: list[list[Annotated[int, Field(ge=0)]]] = []
+    """Training rows of each client by label."""
 
 
 class UtilityRecord(Measured):
@@ -115,10 +180,11 @@ class UtilityRecord(Measured):
     """Updates that were sent; fewer than the budget where training ended early."""
     step_seconds: Seconds | None = None
     """Mean time in which the client made an update."""
+    federated: FederatedResult | None = None
 
 
 class MetricValue(Strict):
-    """Mean over the task's snapshots with a bootstrap interval."""
+    """Mean over the task's snapshots with its 95 % interval, or a single value without one."""
 
     mean: FiniteFloat
     low: FiniteFloat
@@ -132,6 +198,9 @@ class Example(Strict):
     """A private sentence beside what was recovered of it, for readers of the leaderboard."""
 
     index: int
+    """The snapshot."""
+    sentence: int = 0
+    """Place of the sentence in its batch."""
     truth: str
     recovered: str
 
@@ -139,11 +208,14 @@ class Example(Strict):
 class Score(Strict):
     """The metrics of one record."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Version = 2
     record_digest: str
     """sha256 of the record file that was scored; a changed record needs scoring again."""
     scorer_digest: str = ""
     """Of the code of the metrics; changed metrics need scoring again."""
+    truths: str = ""
+    """Digest over the private batches and weights behind the snapshots, the same under every
+    defense, so that defenses are compared on the same text; empty in scores of version 1."""
     metrics: dict[str, MetricValue]
     examples: list[Example] = []
 
@@ -152,19 +224,55 @@ class StrongestAttack(Strict):
     """The largest value that any attack reached."""
 
     attack: str
-    seed: int
     value: MetricValue
     rivals: int
     """How many attacks were tried."""
+    baseline: bool | None = None
+    """Whether it only guesses, so that nothing was read from the update; None where unknown."""
+
+
+PanelOutcome = Literal["scored", "unsupported", "failed", "timeout", "not scored", "not run"]
+
+
+class PanelMember(Strict):
+    """What became of one attack of the panel that a defense has to face."""
+
+    attack: str
+    outcome: PanelOutcome
+    """`unsupported`: the task or the defense rules the attack out, which counts as tried. `failed`
+    and `timeout`: on at least one snapshot."""
+    reason: str = ""
+
+    @property
+    def tried(self) -> bool:
+        """Whether the attack has shown what it can do here."""
+        return self.outcome in ("scored", "unsupported")
 
 
 class WorstCase(Strict):
-    """What a defense leaves on a task: the worst case over all attacks that were scored."""
+    """What a defense leaves on a task: the worst case over all attacks on the same snapshots."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     task: str
     task_version: int
     defense: str
     """With its parameters, as it is called everywhere."""
+    seed: int
+    snapshots: str
+    """Digest over the snapshots that all these attacks were run on."""
+    truths: str
+    """Digest over the private batches behind them: defenses are compared on the same ones."""
+    panel: list[PanelMember]
+    """The attacks that the suite has every defense face; others may be the strongest, too."""
     worst: dict[str, StrongestAttack]
     """By recovery metric."""
+
+    @property
+    def missing(self) -> tuple[PanelMember, ...]:
+        """Attacks of the panel that failed, or that nobody has run."""
+        return tuple(member for member in self.panel if not member.tried)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the whole panel was tried; if not, the true worst case may be worse."""
+        return bool(self.panel) and not self.missing

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from benchmark.errors import UserError
 from benchmark.files import file_digest, read_model, write_model
+from benchmark.metrics.table import on_boards
 from benchmark.paths import ROOT
 from benchmark.plugins.catalog import Entry
 from benchmark.plugins.registry import all_tasks, load_task
 from benchmark.plugins.selection import ConfiguredSubmission
+from benchmark.results.comparison import Guess, best_guesses, comparable
 from benchmark.results.measure import score_record
-from benchmark.results.schema import Record, Score, Status
-from benchmark.results.store import record_files, score_path
+from benchmark.results.schema import Record, Score
+from benchmark.results.store import fresh_score, read_records, record_files, score_path
+from benchmark.results.verification import read_mark
 from benchmark.snapshots.build import SnapshotSet
 from benchmark.snapshots.salt import salt_digest
 from benchmark.snapshots.store import inputs_digest
@@ -39,8 +42,11 @@ def score_all(results: Path, force: bool = False) -> Iterator[Scored]:
     """Score every record below a folder; fresh scores are left alone."""
     tasks = all_tasks()
     for path in record_files(results):
-        record = read_model(path, Record)
-        digest = file_digest(path)
+        try:
+            record, digest = read_model(path, Record), file_digest(path)
+        except UserError as error:
+            yield Scored(path, str(error).rstrip("."), failed=True)
+            continue
         if not force and _is_fresh(path, digest):
             yield Scored(path, "unchanged")
         elif record.task not in tasks:
@@ -74,34 +80,48 @@ def scorer_digest() -> str:
 
 
 def _score(path: Path, record: Record, digest: str, side: LoadedTask) -> str:
-    truths: list[Truth] = []
-    if record.status is not Status.UNSUPPORTED:
-        truths, stale = _truths(record, side)
-        if stale:
-            return "it was made from other snapshots than today's; run the cell again"
-    score = score_record(record, truths, side.decode, side.special_ids, digest)
-    write_model(score_path(path), score.model_copy(update={"scorer_digest": scorer_digest()}))
+    batches = [] if record.ruled_out else _batches(record, side)
+    if any(batch.stale for batch in batches) or _other_count(record, side):
+        return "it was made from other snapshots than today's; run the cell again"
+    truths = [batch.truth for batch in batches]
+    specials = int(side.tokenizer.num_special_tokens_to_add())
+    score = score_record(record, truths, side.decode, side.special_ids, digest, specials)
+    same = hashlib.sha256("".join(batch.digest for batch in batches).encode()).hexdigest()
+    known = {"scorer_digest": scorer_digest(), "truths": same if batches else ""}
+    write_model(score_path(path), score.model_copy(update=known))
     return "scored"
 
 
-def _truths(record: Record, side: LoadedTask) -> tuple[list[Truth], bool]:
-    """The private batches of a record, and whether any is not the one that was attacked."""
-    truths, stale = [], False
+def _other_count(record: Record, side: LoadedTask) -> bool:
+    """Whether the record is of a time when the task had fewer or more snapshots."""
+    return bool(record.snapshots) and len(record.snapshots) != side.task.snapshots
+
+
+@dataclass(frozen=True)
+class PrivateSide:
+    """What lies behind one snapshot of a record."""
+
+    truth: Truth
+    digest: str
+    """Over batch, weights, settings and salt: the same under every defense."""
+    stale: bool
+    """Whether this is not the batch that was attacked."""
+
+
+def _batches(record: Record, side: LoadedTask) -> list[PrivateSide]:
+    """The private batches of a record."""
+    attacked = {result.index: result.digest for result in record.snapshots}
     made_by = f"{record.defense} {record.provenance.defense_digest}"
-    for index in range(side.task.snapshots):
-        stored = SnapshotSet(side, _unknown_defense(record), record.seed).read_truth(index)
-        truths.append(stored.truth())
-        digest = inputs_digest(
-            stored.batch_digest,
-            side.settings_digest,
-            salt_digest(side),
-            made_by,
-            record.defense_parameters,
-            record.seed,
-            index,
-        )
-        stale |= any(s.index == index and s.digest != digest for s in record.snapshots)
-    return truths, stale
+    snapshots = SnapshotSet(side, _unknown_defense(record), record.seed)
+    found = []
+    for index in snapshots.indices:
+        stored = snapshots.read_truth(index)
+        task = (stored.batch_digest, side.settings_digest, salt_digest(side))
+        digest = inputs_digest(*task, made_by, record.defense_parameters, record.seed, index)
+        private = inputs_digest(*task, "", {}, record.seed, index)
+        stale = attacked.get(index, digest) != digest
+        found.append(PrivateSide(stored.truth(), private, stale))
+    return found
 
 
 def _unknown_defense(record: Record) -> ConfiguredSubmission:
@@ -110,27 +130,46 @@ def _unknown_defense(record: Record) -> ConfiguredSubmission:
     return ConfiguredSubmission(entry, record.defense_parameters)
 
 
+# -------------------------------------------------------------------------------- for programs
+
+
 def rows(results: Path) -> list[dict[str, object]]:
-    """One row a record for `leakboard show`, scored or not."""
-    return [_row(path, read_model(path, Record)) for path in record_files(results)]
+    """One row a record for `leakboard show`, scored or not, in the order of the files."""
+    found = list(read_records(record_files(results), Record))
+    scores = {path: fresh_score(path) for path, _ in found}
+    made: dict[Path, dict[str, object]] = {}
+    for group in comparable(found, lambda item: item[1]):
+        baselines = [(r.attack_name, scores[path]) for path, r in group.items if r.baseline]
+        guesses = best_guesses((name, score) for name, score in baselines if score)
+        for path, record in group.items:
+            row = _row(record, scores[path], group.current, guesses)
+            mark = read_mark(path)
+            made[path] = row | {"verified": mark.date if mark else None}
+    return [made[path] for path, _ in found]
 
 
-def _row(path: Path, record: Record) -> dict[str, object]:
-    score = None
-    if _is_fresh(path, file_digest(path)):
-        score = read_model(score_path(path), Score)
+def _row(
+    record: Record, score: Score | None, current: bool, guesses: Mapping[str, Guess]
+) -> dict[str, object]:
     seconds = [s.seconds for s in record.snapshots if s.seconds is not None]
+    metrics = score.metrics if score else {}
     return {
         "suite": record.suite,
         "task": record.task,
+        "task_version": record.task_version,
         "attack": record.attack_name,
         "defense": record.defense_name,
         "seed": record.seed,
+        "snapshots": record.snapshot_set,
+        "current": current,
+        "baseline": record.baseline,
         "status": str(record.status),
         "reason": record.reason,
         "metrics": {
             name: value.model_dump(exclude={"values"})
-            for name, value in (score.metrics if score else {}).items()
+            | {"baseline": guesses[name].value.mean if name in guesses else None}
+            for name, value in metrics.items()
+            if on_boards(name)
         },
         "seconds": sum(seconds) / len(seconds) if seconds else None,
         "stopped_by_clock": sum(s.stopped_by_clock for s in record.snapshots),

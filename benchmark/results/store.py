@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from benchmark.files import file_name
-from benchmark.results.schema import Record
+from benchmark.errors import UserError, printable
+from benchmark.files import Model, file_digest, file_name, read_model
+from benchmark.results.schema import Record, Score
 
 RECORD_SUFFIX = ".json"
 SCORE_SUFFIX = ".score.json"
 UTILITY_SUFFIX = ".utility.json"
-WORST_CASE_FILE = "worst-case.json"
-FORMER_FILES = ("worst.leak.json",)
+VERIFIED_SUFFIX = ".verified.json"
+WORST_CASE_SUFFIX = ".worst-case.json"
+DERIVED = (SCORE_SUFFIX, UTILITY_SUFFIX, VERIFIED_SUFFIX, WORST_CASE_SUFFIX)
+FORMER_FILES = ("worst.leak.json", "worst-case.json")
 """Derived files of earlier versions, which are no records either."""
 
 
@@ -34,6 +38,11 @@ def utility_path(results: Path, task: str, defense: str, seed: int) -> Path:
     return results.joinpath(*map(file_name, parts))
 
 
+def worst_case_path(folder: Path, seed: int) -> Path:
+    """`s<seed>.worst-case.json`, beside the records of a task under a defense."""
+    return folder / f"s{seed}{WORST_CASE_SUFFIX}"
+
+
 def score_path(path: Path) -> Path:
     """The score file beside a record file."""
     return path.with_name(path.name.removesuffix(RECORD_SUFFIX) + SCORE_SUFFIX)
@@ -42,9 +51,43 @@ def score_path(path: Path) -> Path:
 def record_files(results: Path) -> Iterator[Path]:
     """All record files below a results directory, in a stable order."""
     for path in sorted(results.rglob(f"*{RECORD_SUFFIX}")):
-        suffixes = (SCORE_SUFFIX, UTILITY_SUFFIX, WORST_CASE_FILE, *FORMER_FILES)
-        other = path.name.endswith(suffixes) or path.name.startswith(".")
+        derived = path.name.endswith(DERIVED)
+        other = derived or path.name in FORMER_FILES or path.name.startswith(".")
         if not other:
+            yield path
+
+
+def read_records(
+    paths: Iterable[Path], kind: type[Model], quietly: bool = False
+) -> Iterator[tuple[Path, Model]]:
+    """The files that can be read; each of the others is left out, and named once or `quietly`."""
+    for path in paths:
+        try:
+            yield path, read_model(path, kind)
+        except UserError as error:
+            if not quietly and path not in _left_out:
+                print(printable(f"left out {error}"), file=sys.stderr)
+            _left_out.add(path)
+
+
+_left_out: set[Path] = set()
+"""Files that this process has named."""
+
+
+def fresh_score(path: Path) -> Score | None:
+    """The score of a record file as it is now; None where there is none that can be read."""
+    beside = score_path(path)
+    try:
+        score = read_model(beside, Score) if beside.exists() else None
+    except UserError:
+        return None  # `leakboard score` makes it again
+    return score if score and score.record_digest == file_digest(path) else None
+
+
+def worst_case_files(results: Path) -> Iterator[Path]:
+    """All worst cases below a results directory, in a stable order."""
+    for path in sorted(results.rglob(f"*{WORST_CASE_SUFFIX}")):
+        if not path.name.startswith("."):
             yield path
 
 

@@ -15,6 +15,8 @@ from benchmark.plugins.registry import load_task
 from benchmark.results.schema import Record, SnapshotResult
 from benchmark.results.store import score_path
 from benchmark.runs.compatibility import incompatibility_with_task, incompatibility_with_update
+from benchmark.runs.federated_observed import observed_round, train_up_to_it
+from benchmark.runs.federated_run import JobLimits
 from benchmark.runs.plan import Cell, groups
 from benchmark.runs.provenance import provenance
 from benchmark.runs.threat_model import tell
@@ -66,6 +68,8 @@ class Run:
     memory_limit_mb: float
     device: str
     done: list[Record] = field(default_factory=list)
+    build_limit: float | None = None
+    """Seconds that making the snapshots of a task may take; None: as many as a cell."""
 
     def run(self, cells: Sequence[Cell]) -> list[Record]:
         """Run all cells that are not there yet; records are written as cells end."""
@@ -84,12 +88,34 @@ class Run:
 
     def _open(self, cells: list[Cell]) -> Iterable[Job]:
         """Jobs of cells on the same snapshots: the snapshots where missing, else the cells."""
-        snapshots = SnapshotSet(load_task(cells[0].task), cells[0].defense, cells[0].seed)
+        task, defense, seed = cells[0].task, cells[0].defense, cells[0].seed
+        observed = observed_round(task, defense, seed)
+        if task.observed_round != "first" and observed is None:
+            return self._train_first(cells)
+        snapshots = SnapshotSet(load_task(task), defense, seed, observed)
         missing = snapshots.missing()
         if not missing:
             return self._recover_jobs(snapshots, cells)
         built = partial(self._built, snapshots, missing, cells)
-        return [snapshots.job(missing, self.time_limit, self.memory_limit_mb, built)]
+        limit = self.build_limit or self.time_limit
+        return [snapshots.job(missing, limit, self.memory_limit_mb, built)]
+
+    def _train_first(self, cells: list[Cell]) -> Iterable[Job]:
+        """Cells on a later round of a federated training need the rounds before it."""
+
+        def failed(status: Status, reason: str) -> None:
+            for cell in cells:
+                self._write(cell, status, reason)
+
+        def finished() -> Iterable[Job]:
+            if observed_round(cells[0].task, cells[0].defense, cells[0].seed) is None:
+                failed(Status.UNSUPPORTED, "nothing leaves the client, so there is no later round")
+                return []
+            return self._open(cells)
+
+        limits = JobLimits(self.time_limit, self.memory_limit_mb, len(self.engine.devices))
+        first = cells[0]
+        return train_up_to_it(first.task, first.defense, first.seed, limits, finished, failed)
 
     def _built(
         self, snapshots: SnapshotSet, indices: list[int], cells: list[Cell], outcome: Outcome
@@ -131,10 +157,8 @@ class Run:
             _result(manifest, answers.get(manifest.index), status, reason, side)
             for manifest in manifests
         ]
-        bad = [result for result in results if result.status is not Status.OK]
-        if status is Status.OK and bad:
-            status = bad[0].status
-            reason = f"{len(bad)} of {len(results)} snapshots failed: {bad[0].reason}"
+        if status is Status.OK:
+            status, reason = _snapshots_verdict(results)
         self._write(cell, status, reason, manifests, results, Measurements.of(outcome))
         return []
 
@@ -153,6 +177,8 @@ class Run:
             attack=cell.attack.entry.name,
             attack_parameters=dict(cell.attack.parameters),
             attack_variant=cell.attack.variant,
+            told=sorted(cell.told),
+            baseline=cell.attack.entry.baseline,
             status=status,
             reason=reason,
             snapshots=list(results),
@@ -179,6 +205,24 @@ def _cell_verdict(outcome: Outcome) -> tuple[Status, str]:
     if outcome.status is Status.ERROR and outcome.log.strip():
         reason = f"{reason}: {one_line(outcome.log.strip().splitlines()[-1], 300)}"
     return outcome.status, reason
+
+
+def _snapshots_verdict(results: Sequence[SnapshotResult]) -> tuple[Status, str]:
+    """How a cell ended whose process ended well: by the snapshots that did not.
+
+    Snapshots that the attack refused count as nothing recovered and cost it no other snapshot.
+    """
+    failed = [r for r in results if r.status not in (Status.OK, Status.UNSUPPORTED)]
+    refused = [r for r in results if r.status is Status.UNSUPPORTED]
+    if failed:
+        return failed[0].status, (
+            f"{len(failed)} of {len(results)} snapshots failed: {failed[0].reason}"
+        )
+    if not refused:
+        return Status.OK, ""
+    status = Status.UNSUPPORTED if len(refused) == len(results) else Status.OK
+    said = f"{len(refused)} of {len(results)} snapshots refused, each counts as 0"
+    return status, f"{said}: {refused[0].reason}"
 
 
 def _result(

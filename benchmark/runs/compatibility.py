@@ -11,10 +11,7 @@ def incompatibility_with_task(cell: Cell) -> str | None:
     attack, task = cell.attack.entry, cell.task
     if task.objective not in attack.objectives:
         return f"{attack.name} is not defined for the objective {task.objective}"
-    needs = dict.fromkeys(attack.needs)
-    for parameter in cell.attack.parameters:  # only those that differ from their defaults
-        needs |= dict.fromkeys(sorted(attack.parameters[parameter].needs))
-    lacking = [need for need in needs if need not in task.grants]
+    lacking = sorted(attack.needed(cell.attack.parameters) - task.grants)
     if lacking:
         return f"{cell.attack.name} needs {' and '.join(lacking)}, which {task.name} does not grant"
     return None

@@ -7,10 +7,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict, TypeVar
+from typing import TypedDict
 
-from benchmark.errors import UserError
-from benchmark.files import read_model
 from benchmark.plugins.catalog import Catalog
 from benchmark.plugins.registry import get_suite, load_task
 from benchmark.plugins.selection import (
@@ -20,19 +18,13 @@ from benchmark.plugins.selection import (
     is_broken,
     without_broken,
 )
-from benchmark.results.schema import (
-    SCHEMA_VERSION,
-    Measured,
-    Record,
-    Status,
-)
+from benchmark.results.index import RecordIndex, Summary
+from benchmark.results.schema import SCHEMA_VERSION, Record, Status
 from benchmark.results.store import cell_path
 from benchmark.snapshots.dependencies import attacks_digest
 from benchmark.snapshots.salt import salt_digest
-from benchmark.spec import Scalar
+from benchmark.spec import Knowledge, Scalar
 from benchmark.suites import NO_DEFENSE, LoadedTask, Pairing, Suite, Task
-
-Old = TypeVar("Old", bound=Measured)
 
 GUESSED_SECONDS = 2.0
 """Expected time of a cell that never ran."""
@@ -83,6 +75,11 @@ class Cell(PlannedRun):
     attack: ConfiguredSubmission
 
     @property
+    def told(self) -> frozenset[Knowledge]:
+        """Knowledge that the attack is handed."""
+        return handed_over(self.attack, self.task)
+
+    @property
     def label(self) -> str:
         """Label shown in progress output."""
         return f"{self.task.name} · {self.attack.name} · {self.defense.name}"
@@ -115,10 +112,27 @@ def plan_cells(
         for attack in choose(attacks, "attack", pairing.attack)
     ]  # every name is known to be right before anything is loaded
     cells: dict[Path, Cell] = {}
+    known = Known(results)
     for task, attack, defense in pairs:
-        cell = _cell(selection, load_task(task), attack, defense, results)
+        cell = make_cell(selection, load_task(task), attack, defense, results, known)
         cells.setdefault(cell.path, cell)
+    known.records.save()
     return list(cells.values())
+
+
+class Known:
+    """What the cells of one plan have in common, looked up once."""
+
+    def __init__(self, results: Path) -> None:
+        self.records = RecordIndex(results)
+        self._tasks: dict[Task, list[object]] = {}
+
+    def fingerprint(self, side: LoadedTask) -> list[object]:
+        """What the fingerprints of all cells of a task begin with."""
+        if side.task not in self._tasks:
+            parts = [SCHEMA_VERSION, attacks_digest(), side.digest, salt_digest(side)]
+            self._tasks[side.task] = parts
+        return self._tasks[side.task]
 
 
 def _pairings(
@@ -138,16 +152,19 @@ def _pairings(
     return usable
 
 
-def _cell(
+def make_cell(
     selection: Selection,
     side: LoadedTask,
     attack: ConfiguredSubmission,
     defense: ConfiguredSubmission,
     results: Path,
+    known: Known | None = None,
 ) -> Cell:
+    """The cell of one pairing; the selection's names are not looked at."""
+    known = known or Known(results)
     path = cell_path(results, side.task.name, defense.name, attack.name, selection.seed)
-    fingerprint = _fingerprint(side, attack, defense, selection.seed)
-    old = old_record(path, Record)
+    fingerprint = _fingerprint(known.fingerprint(side), side.task, attack, defense, selection.seed)
+    old = known.records.look_up(path, Record, _seconds_of)
     return Cell(
         suite=selection.suite,
         task=side.task,
@@ -157,40 +174,37 @@ def _cell(
         path=path,
         fingerprint=fingerprint,
         cached=is_current(old, fingerprint) and not selection.force,
-        expected_seconds=_seconds_of(old),
+        expected_seconds=GUESSED_SECONDS if old is None else old.seconds,
     )
+
+
+def handed_over(attack: ConfiguredSubmission, task: Task) -> frozenset[Knowledge]:
+    """Of the knowledge that an attack declares at its settings, what a task grants."""
+    declared = attack.entry.told(attack.parameters)
+    return frozenset(fact for fact in task.grants if fact in declared)
 
 
 def _fingerprint(
-    side: LoadedTask, attack: ConfiguredSubmission, defense: ConfiguredSubmission, seed: int
+    common: Sequence[object],
+    task: Task,
+    attack: ConfiguredSubmission,
+    defense: ConfiguredSubmission,
+    seed: int,
 ) -> str:
-    parts = [SCHEMA_VERSION, attacks_digest(), side.digest, salt_digest(side), seed]
-    for selected, digest in ((attack, attack.entry.digest), (defense, defense.digest(side.task))):
+    parts: list[object] = [*common, seed]
+    for selected, digest in ((attack, attack.entry.digest), (defense, defense.digest(task))):
         parts += [selected.entry.name, digest, sorted(selected.parameters.items())]
+    parts += sorted(handed_over(attack, task))
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def old_record(path: Path, kind: type[Old]) -> Old | None:
-    """The record of an earlier run; one that cannot be read is as good as none."""
-    try:
-        return read_model(path, kind) if path.exists() else None
-    except UserError:
-        return None
-
-
-def is_current(record: Measured | None, fingerprint: str) -> bool:
+def is_current(record: Summary | None, fingerprint: str) -> bool:
     """Failed ones run again; the others are done while nothing they depend on has changed."""
     done = (Status.OK, Status.UNSUPPORTED)
-    return (
-        record is not None
-        and record.status in done
-        and record.provenance.fingerprint == fingerprint
-    )
+    return record is not None and record.status in done and record.fingerprint == fingerprint
 
 
-def _seconds_of(record: Record | None) -> float:
-    if record is None:
-        return GUESSED_SECONDS
+def _seconds_of(record: Record) -> float:
     return (record.prepare_seconds or 0.0) + sum(s.seconds or 0.0 for s in record.snapshots)
 
 

@@ -2,8 +2,9 @@
 
 The attacker is the server, or whoever listens to what a client sends. It follows the protocol and
 knows what everyone in the federation knows: the model, its tokenizer, how clients train and how
-large their batches are. It sees the update that left a client. Beyond that it is told only what the
-task grants (`Knowledge`), fact by fact, and nothing of the text behind the update.
+large their batches are. It sees the update that left a client. Beyond that it is told, fact by
+fact, what it declares to use and the task grants (`Cell.told`), and nothing of the text behind the
+update.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from typing import Literal
 
 from benchmark.execution.jobs import RecoverJob, SnapshotFacts, TaskFacts
 from benchmark.execution.seeds import attack_seed
-from benchmark.files import write_atomically
+from benchmark.files import has_digest, write_atomically, write_digest
 from benchmark.paths import cache_directory
 from benchmark.runs.plan import Cell
+from benchmark.runs.server_view import public_table, server_view
 from benchmark.snapshots.build import SnapshotSet
 from benchmark.snapshots.store import Manifest, StoredTruth
 from benchmark.spec import Knowledge
@@ -35,7 +37,7 @@ class Told:
 
 def tell(cell: Cell, snapshots: SnapshotSet, manifests: Sequence[Manifest]) -> Told:
     """Everything that the attack of a cell is told about the task and about each snapshot."""
-    known = handed_over(cell)
+    known = cell.told
     work = RecoverJob(
         attack=cell.attack.calls()[0],
         task=_about_task(cell, snapshots.side, known),
@@ -44,12 +46,7 @@ def tell(cell: Cell, snapshots: SnapshotSet, manifests: Sequence[Manifest]) -> T
             for manifest in manifests
         ),
     )
-    return Told(work, _files(snapshots, known))
-
-
-def handed_over(cell: Cell) -> frozenset[Knowledge]:
-    """The knowledge that the attack is given: all that the task grants."""
-    return cell.task.grants
+    return Told(work, _files(snapshots, manifests[0].kept if manifests else (), known))
 
 
 def _about_task(cell: Cell, side: LoadedTask, known: frozenset[Knowledge]) -> TaskFacts:
@@ -75,7 +72,7 @@ def _about_task(cell: Cell, side: LoadedTask, known: frozenset[Knowledge]) -> Ta
 def _about_snapshot(
     cell: Cell, manifest: Manifest, truth: StoredTruth, known: frozenset[Knowledge]
 ) -> SnapshotFacts:
-    """What is known of one update. Of the truth, a fact goes in only where it was granted."""
+    """What is known of one update. Of the truth, only facts that the attack is told go in."""
     batch = truth.truth()
     return SnapshotFacts(
         index=manifest.index,
@@ -94,10 +91,14 @@ def _about_snapshot(
     )
 
 
-def _files(snapshots: SnapshotSet, known: frozenset[Knowledge]) -> dict[str, Path]:
-    """The public weights, the updates, and the text and prior where they were granted."""
+def _files(
+    snapshots: SnapshotSet, kept: Sequence[str], known: frozenset[Knowledge]
+) -> dict[str, Path]:
+    """The server's weights, the updates, and text, prior and word vectors where told."""
     side = snapshots.side
-    files = {"model": side.model_directory}
+    files = {"model": server_view(snapshots, kept)}
+    if Knowledge.PUBLIC_TABLE in known:
+        files["table.safetensors"] = public_table(side)
     files |= {_snapshot_file(index): snapshots.path(index) for index in snapshots.indices}
     if Knowledge.PRIOR in known and side.prior_directory is not None:
         files["prior"] = side.prior_directory
@@ -113,9 +114,10 @@ def _snapshot_file(index: int) -> str:
 def _hold_out_text(side: LoadedTask) -> Path:
     """The public sentences as a file that workers are given."""
     path = cache_directory() / "hold-out" / f"{side.digest}.json"
-    if not path.exists():
+    if not has_digest(path):
         given = {"text": side.public_text(), "sources": side.public_sources()}
         write_atomically(path, json.dumps(given))
+        write_digest(path)
     return path
 
 

@@ -18,9 +18,10 @@ from benchmark.plugins.selection import (
     is_broken,
     without_broken,
 )
+from benchmark.results.index import RecordIndex
 from benchmark.results.schema import SCHEMA_VERSION, UtilityRecord
 from benchmark.results.store import utility_path
-from benchmark.runs.plan import PlannedRun, Selection, is_current, old_record
+from benchmark.runs.plan import PlannedRun, Selection, is_current
 from benchmark.snapshots.dependencies import training_digest
 from benchmark.snapshots.salt import salt_digest
 from benchmark.suites import LoadedTask, Pairing, Suite, Task
@@ -50,9 +51,10 @@ def plan_utility(selection: Selection, defenses: Catalog, results: Path) -> list
         for defense in choose(defenses, "defense", line.defense)
     ]
     trials: dict[Path, Trial] = {}
+    records = RecordIndex(results)
     for task, defense in pairs:
         for seed in range(selection.seed, selection.seed + SEEDS):
-            trial = _trial(selection, load_task(task), defense, seed, results)
+            trial = make_trial(selection, load_task(task), defense, seed, results, records)
             trials.setdefault(trial.path, trial)
     return list(trials.values())
 
@@ -74,7 +76,7 @@ def _trained(suite: Suite, line: str, asked: str | None) -> list[Task]:
     """Tasks of a line that were asked for and declare how they train."""
     wanted = {task.name for task in choose_tasks(suite, asked or "*")}
     found = [task for task in choose_tasks(suite, line) if task.name in wanted]
-    trained = [task for task in found if task.training is not None]
+    trained = [task for task in found if task.training or task.federation]
     if found and not trained:
         raise UserError(
             f"{found[0].name} does not declare how it trains, so a defense has no utility."
@@ -82,14 +84,18 @@ def _trained(suite: Suite, line: str, asked: str | None) -> list[Task]:
     return trained
 
 
-def _trial(
-    selection: Selection, side: LoadedTask, defense: ConfiguredSubmission, seed: int, results: Path
+def make_trial(
+    selection: Selection,
+    side: LoadedTask,
+    defense: ConfiguredSubmission,
+    seed: int,
+    results: Path,
+    records: RecordIndex | None = None,
 ) -> Trial:
+    """One training of a task's model; the selection's names are not looked at."""
     path = utility_path(results, side.task.name, defense.name, seed)
-    parts = [SCHEMA_VERSION, training_digest(), side.training_digest, salt_digest(side), seed]
-    parts += [defense.entry.name, defense.entry.digest, sorted(defense.parameters.items())]
-    fingerprint = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-    old = old_record(path, UtilityRecord)
+    fingerprint = training_fingerprint(side, defense, seed)
+    old = (records or RecordIndex(results)).look_up(path, UtilityRecord, _seconds_of)
     return Trial(
         suite=selection.suite,
         task=side.task,
@@ -98,11 +104,18 @@ def _trial(
         path=path,
         fingerprint=fingerprint,
         cached=is_current(old, fingerprint) and not selection.force,
-        expected_seconds=_seconds_of(old),
+        expected_seconds=GUESSED_SECONDS if old is None else old.seconds,
     )
 
 
-def _seconds_of(record: UtilityRecord | None) -> float:
-    if record is None or record.step_seconds is None or record.rounds is None:
+def training_fingerprint(side: LoadedTask, defense: ConfiguredSubmission, seed: int) -> str:
+    """Over everything that a training depends on."""
+    parts = [SCHEMA_VERSION, training_digest(), side.training_digest, salt_digest(side), seed]
+    parts += [defense.entry.name, defense.entry.digest, sorted(defense.parameters.items())]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _seconds_of(record: UtilityRecord) -> float:
+    if record.step_seconds is None or record.rounds is None:
         return GUESSED_SECONDS
     return record.step_seconds * record.rounds

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,9 +24,10 @@ from benchmark.execution.jobs import (
 from benchmark.execution.seeds import training_seed
 from benchmark.files import write_model
 from benchmark.metrics.utility import Answers, measure
-from benchmark.paths import cache_directory
+from benchmark.ownership import staging_folder
 from benchmark.plugins.registry import load_task
 from benchmark.results.schema import UtilityRecord
+from benchmark.runs.federated_trial import FederatedTrial
 from benchmark.runs.provenance import origin
 from benchmark.runs.utility_plan import Trial
 from benchmark.snapshots.build import DefenseFailed, Finished, failure, save_batch
@@ -56,15 +55,20 @@ class UtilityRun:
 
     def run(self, trials: Sequence[Trial]) -> list[UtilityRecord]:
         """Train and test; records are written as trials end."""
-        staging = cache_directory() / "staging"
-        staging.mkdir(parents=True, exist_ok=True)
-        home = Path(tempfile.mkdtemp(dir=staging, prefix=f"{os.getpid()}-"))
+        home = staging_folder()
         try:
             self._lay_out = _Layout(home)
-            self.engine.run((self._train_job(trial) for trial in trials), hand_over)
+            self.engine.run((job for t in trials for job in self._first_jobs(t)), hand_over)
         finally:
             shutil.rmtree(home, ignore_errors=True)
         return self.done
+
+    def _first_jobs(self, trial: Trial) -> Iterable[Job]:
+        """A federated training begins with the clients of a round."""
+        if trial.task.federation is None:
+            return [self._train_job(trial)]
+        limits = self.time_limit, self.memory_limit_mb
+        return FederatedTrial(trial, self.engine, *limits, self._write_federated).start()
 
     def _train_job(self, trial: Trial) -> Job:
         side = load_task(trial.task)
@@ -131,15 +135,32 @@ class UtilityRun:
         training: FinishedTraining | None = None,
     ) -> None:
         device = training.device if training else self.engine.devices[0]
+        said = training.said.model_dump(exclude={"event"}) if training else {}
+        self._store(trial, status, reason, metrics or {}, said, device)
+
+    def _write_federated(
+        self,
+        trial: Trial,
+        status: Status,
+        reason: str,
+        metrics: dict[str, float],
+        measured: Mapping[str, object],
+    ) -> None:
+        self._store(trial, status, reason, metrics, measured, self.engine.devices[0])
+
+    def _store(
+        self,
+        trial: Trial,
+        status: Status,
+        reason: str,
+        metrics: dict[str, float],
+        measured: Mapping[str, object],
+        device: str,
+    ) -> None:
         digest = trial.defense.digest(trial.task)
-        record = UtilityRecord(
-            **trial.names(),
-            status=status,
-            reason=reason,
-            metrics=metrics or {},
-            provenance=origin(trial.fingerprint, "", digest, device, self.engine.threads),
-            **(training.said.model_dump(exclude={"event"}) if training else {}),
-        )
+        provenance = origin(trial.fingerprint, "", digest, device, self.engine.threads)
+        names = {**trial.names(), "status": status, "reason": reason, "metrics": metrics}
+        record = UtilityRecord.model_validate({**names, **measured, "provenance": provenance})
         write_model(trial.path, record)
         self.done.append(record)
         self.reporter.ended(trial, record)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmark.errors import InvalidUpdate
+from benchmark.errors import InvalidUpdate, UserError
 from benchmark.execution.events import Updated
 from benchmark.execution.jobs import (
     ClientSettings,
@@ -21,14 +19,15 @@ from benchmark.execution.jobs import (
     UpdateJob,
 )
 from benchmark.execution.seeds import client_seed, construction_seed
-from benchmark.files import file_digest
-from benchmark.paths import cache_directory
+from benchmark.files import file_digest, naming
+from benchmark.ownership import alone, staged, staging_folder
 from benchmark.plugins.selection import ConfiguredSubmission
 from benchmark.snapshots.dependencies import updates_digest
 from benchmark.snapshots.salt import salt, salt_digest
 from benchmark.snapshots.sketch import sketch_all
 from benchmark.snapshots.store import (
     Manifest,
+    Missing,
     OtherFormat,
     StoredTruth,
     batch_digest,
@@ -57,12 +56,24 @@ class DefenseFailed(Exception):
 
 
 @dataclass(frozen=True)
+class ObservedRound:
+    """Where a federated training stood when its clients' updates were observed."""
+
+    weights: Path
+    """The server's."""
+    states: Mapping[int, Path]
+    """What clients had kept, by client."""
+
+
+@dataclass(frozen=True)
 class SnapshotSet:
     """All snapshots of one task under one defense with one seed."""
 
     side: LoadedTask
     defense: ConfiguredSubmission
     seed: int
+    observed: ObservedRound | None = None
+    """Federated tasks that are attacked in a later round than the first."""
 
     @property
     def indices(self) -> range:
@@ -101,7 +112,7 @@ class SnapshotSet:
             return False
         try:
             manifest = read_manifest(self.path(index))
-        except OtherFormat:
+        except (OtherFormat, Missing):
             return False
         same_code = manifest.code == updates_digest()
         batch = self.read_truth(index).batch_digest
@@ -148,22 +159,24 @@ class SnapshotSet:
         self, indices: Sequence[int], time_limit: float, memory_limit_mb: float, finished: Finished
     ) -> Job:
         """The work of making these snapshots; its input files are removed by `store`."""
-        staging, task = self._staging_directory(), self.side.task
+        staging, task = staging_folder(), self.side.task
         work = UpdateJob(
             client=ClientSettings.of(task),
             defense=self.defense.calls(),
             momentum=task.momentum,
             seed=construction_seed(salt(self.side), task.name, self.defense.name, self.seed),
             batches=tuple(self._lay_out(index, staging) for index in indices),
+            received="received" if self.observed else "",
         )
         files = {"model": self.side.model_directory, "batches": staging}
+        if self.observed is not None:
+            files["received"] = self.observed.weights
+        elif task.observed_round != "first":
+            raise UserError(
+                f"{task.name} is attacked in a later round; `leakboard run` trains up to there."
+            )
         label = f"{task.name} · snapshots · {self.defense.name}"
         return Job(work, files, time_limit, memory_limit_mb, label, finished)
-
-    def _staging_directory(self) -> Path:
-        base = cache_directory() / "staging"
-        base.mkdir(parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(dir=base, prefix=f"{os.getpid()}-"))
 
     def _lay_out(self, index: int, staging: Path) -> PrivateBatchFile:
         """Write one private batch, and those that the client trains on before it, into files."""
@@ -173,7 +186,10 @@ class SnapshotSet:
         earlier = self.side.warmup_batches(index, self.seed)
         for step, batch in enumerate(earlier):
             save_batch(batch, staging / f"{name}-{step}")
+        rows, state = self._lay_out_client(index, staging)
         return PrivateBatchFile(
+            rows=rows,
+            state=state,
             index=index,
             file=f"batches/{name}",
             warmup=tuple(f"batches/{name}-{step}" for step in range(len(earlier))),
@@ -181,16 +197,45 @@ class SnapshotSet:
             out=f"{name}.safetensors",
         )
 
+    def _lay_out_client(self, index: int, staging: Path) -> tuple[str, str]:
+        """Write the own rows of a federated client and what it has kept; names, or empty."""
+        federation = self.side.task.federation
+        if federation is None:
+            return "", ""
+        client = index % federation.clients
+        rows, state = f"{index:03d}-rows", f"{index:03d}-state"
+        save_batch(self.side.federated_data(self.seed).clients[client], staging / rows)
+        if self.observed is None or client not in self.observed.states:
+            return f"batches/{rows}", ""
+        shutil.copyfile(self.observed.states[client], staging / state)
+        return f"batches/{rows}", f"batches/{state}"
+
     def store(self, indices: Sequence[int], outcome: Outcome) -> None:
-        """Store what a defense's client sent; raises `DefenseFailed` where something is missing."""
+        """Store what a defense's client sent, all of it or nothing.
+
+        Raises:
+            DefenseFailed: something is missing, or is no update of this task.
+        """
         self.discard_staging(outcome)
-        checked = dict(self.updates(indices, outcome))
-        others = [i for i in self.indices if i not in checked and self._is_current(i)]
-        stored = [read_manifest(self.path(index)).sketch for index in others]
-        with _as_failure():
-            require_same_names([*stored, *(update.tensors for update in checked.values())])
-        for index, update in checked.items():
-            self._store(index, update)
+        try:
+            self._store_each(indices, outcome)
+        except DefenseFailed:
+            self.remove(indices)
+            raise
+
+    def _store_each(self, indices: Sequence[int], outcome: Outcome) -> None:
+        others = [i for i in self.indices if i not in indices and self._is_current(i)]
+        names = [frozenset(read_manifest(self.path(index)).sketch) for index in others]
+        kept: list[frozenset[str]] = []
+        for index, update in self.updates(indices, outcome):  # one at a time: each may be large
+            names.append(frozenset(update.tensors))
+            kept.append(frozenset(update.kept))
+            with _as_failure():
+                require_same_names(names)
+                require_same_names(kept)
+            with alone(f"{self.path(index)}"):  # another run may have been faster
+                if not self._is_current(index):
+                    self.keep(index, update)
 
     def updates(
         self, indices: Sequence[int], outcome: Outcome
@@ -203,19 +248,24 @@ class SnapshotSet:
             with _as_failure():
                 made = outcome.made / f"{index:03d}.safetensors"
                 update = validate_update(self.side, said[index], made)
+            made.unlink()  # half of what updates take on disk
             yield index, update
 
     def discard_staging(self, outcome: Outcome) -> None:
         """Remove the private batches that were laid out for the defense."""
         shutil.rmtree(outcome.job.files["batches"], ignore_errors=True)
 
-    def _store(self, index: int, update: CheckedUpdate) -> None:
+    def keep(self, index: int, update: CheckedUpdate) -> None:
         """Store an update's tensors, written by the harness, and then their manifest."""
         target = self.path(index)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        made = target.with_name(f".{target.name}.part")
-        update.write(made)
-        manifest = Manifest(
+        with naming(target), staged(target) as made:
+            update.write(made)
+            manifest = self._manifest(index, update, file_digest(made))
+            target.with_suffix(".json").unlink(missing_ok=True)
+        write_checked(target.with_suffix(".json"), manifest)
+
+    def _manifest(self, index: int, update: CheckedUpdate, sha256: str) -> Manifest:
+        return Manifest(
             task=self.side.task.name,
             task_version=self.side.task.version,
             defense=self.defense.entry.name,
@@ -224,23 +274,22 @@ class SnapshotSet:
             index=index,
             digest=self.digest(index, self.read_truth(index).batch_digest),
             code=updates_digest(),
-            file_sha256=file_digest(made),
+            file_sha256=sha256,
             update_kind=update.kind,
             local_steps=update.local_steps,
             learning_rate=update.learning_rate,
             noise_scale=update.noise_scale,
             epsilon=update.epsilon,
             bytes_up=update.bytes_up,
+            seconds=update.seconds,
             roles={str(k): v for k, v in self.side.form.roles.names.items()},
             sketch=sketch_all(update.tensors),
+            kept=list(update.kept),
         )
-        target.with_suffix(".json").unlink(missing_ok=True)
-        made.replace(target)
-        write_checked(target.with_suffix(".json"), manifest)
 
-    def remove(self) -> None:
-        """Delete the stored tensors and manifests, so that they are built again."""
-        for index in self.indices:
+    def remove(self, indices: Sequence[int] | None = None) -> None:
+        """Delete the stored tensors and manifests, or some, so that they are built again."""
+        for index in self.indices if indices is None else indices:
             for path in (self.path(index), self.path(index).with_suffix(".json")):
                 with suppress(FileNotFoundError):
                     path.unlink()

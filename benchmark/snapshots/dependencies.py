@@ -22,6 +22,8 @@ LIBRARIES = ("torch", "transformers")
 UPDATE_CODE = (
     "spec.py",
     "execution/client.py",
+    "execution/federated_client.py",
+    "execution/local_training.py",
     "execution/randomness.py",
     "execution/worker.py",
     "plugins/composition.py",
@@ -31,9 +33,15 @@ UPDATE_CODE = (
     "snapshots/salt.py",
 )
 """From a private batch to the update that a client sends, with the seeds on the way."""
-ATTACK_CODE = ("execution/observing.py", "runs/threat_model.py")
+ATTACK_CODE = ("execution/observing.py", "runs/server_view.py", "runs/threat_model.py")
 """What an attack is told about it."""
-TRAINING_CODE = ("execution/trainer.py", "metrics/utility.py", "runs/utility_run.py")
+TRAINING_CODE = (
+    "execution/trainer.py",
+    "metrics/utility.py",
+    "runs/utility_run.py",
+    "runs/federated_rounds.py",
+    "runs/federated_run.py",
+)
 """How a model is trained with such updates, and tested."""
 
 

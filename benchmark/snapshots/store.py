@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import ValidationError
-
 from benchmark.errors import UserError
 from benchmark.files import (
     FiniteFloat,
@@ -23,6 +21,7 @@ from benchmark.files import (
     Strict,
     file_digest,
     file_name,
+    one_line,
     write_atomically,
 )
 from benchmark.paths import cache_directory
@@ -58,10 +57,14 @@ class Manifest(Strict):
     noise_scale: FiniteFloat | None
     epsilon: FiniteFloat | None
     bytes_up: int
+    seconds: FiniteFloat | None = None
+    """In which the client made the update; no attack is told."""
     roles: dict[str, str]
     """Parameter name of each role that the model has."""
     sketch: dict[str, list[FiniteFloat]]
     """For each shared parameter: its norm and its projections on two fixed waves."""
+    kept: list[str] = []
+    """Parameters that clients train and keep to themselves, so that the server has others."""
 
 
 class StoredTruth(Strict):
@@ -128,6 +131,10 @@ class OtherFormat(UserError):
     """A file that another version of the harness stored: as good as missing, not damaged."""
 
 
+class Missing(UserError):
+    """A file that is not there, or that another run is about to replace."""
+
+
 def read_manifest(path: Path) -> Manifest:
     """The manifest beside a snapshot file, its checksum checked."""
     return _read_checked(path.with_suffix(".json"), Manifest)
@@ -148,9 +155,9 @@ def _read_checked(path: Path, kind: type[Model]) -> Model:
             raise ValueError("its checksum does not match its content")
         return kind.model_validate_json(json.dumps(body), strict=True)
     except FileNotFoundError:
-        raise UserError(f"{path} is missing; run `leakboard snapshots build`.") from None
-    except (OSError, ValueError, KeyError, AttributeError, TypeError, ValidationError) as error:
-        why = str(error).splitlines()[0]
+        raise Missing(f"{path} is missing; run `leakboard snapshots build`.") from None
+    except (OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
+        why = one_line(str(error).splitlines()[0], 300) if str(error) else type(error).__name__
         raise damaged(path, why) from error
 
 

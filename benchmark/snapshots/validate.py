@@ -49,11 +49,14 @@ class CheckedUpdate:
     learning_rate: float
     noise_scale: float | None
     epsilon: float | None
+    kept: tuple[str, ...] = ()
+    """Parameters that the client trains and keeps to itself."""
+    seconds: float | None = None
 
     @property
     def bytes_up(self) -> int:
         """Bytes on the wire, by the rule of `Update.bytes_up`."""
-        return sum(_bytes_up(tensor) for tensor in self.tensors.values())
+        return sum(bytes_on_the_wire(tensor) for tensor in self.tensors.values())
 
     def write(self, path: Path) -> None:
         """Store the tensors in the one way that the library has for them."""
@@ -63,7 +66,8 @@ class CheckedUpdate:
         path.chmod(0o644)  # safetensors lets only its owner read, a sandbox need not be it
 
 
-def _bytes_up(tensor: Array) -> int:
+def bytes_on_the_wire(tensor: Array) -> int:
+    """Of one tensor: indices are sent with the values where that is less."""
     import numpy as np
 
     return min(tensor.nbytes, int(np.count_nonzero(tensor)) * (tensor.itemsize + 4))
@@ -90,7 +94,18 @@ def validate_update(side: LoadedTask, said: Updated, path: Path) -> CheckedUpdat
         learning_rate=settings.learning_rate,
         noise_scale=None if noise is None else float(f"{noise:.{NOISE_DIGITS}g}"),
         epsilon=_bounded("epsilon", said.epsilon, LARGEST_EPSILON),
+        kept=_kept(side, said, tensors),
+        seconds=said.seconds,
     )
+
+
+def _kept(side: LoadedTask, said: Updated, shared: Tensors) -> tuple[str, ...]:
+    names = set(said.kept)
+    if names and side.task.federation is None:
+        raise InvalidUpdate("it keeps parameters, though the task has no rounds")
+    if names & set(shared) or not names <= set(side.form.shapes):
+        raise InvalidUpdate("it keeps what is no parameter of the model, or what it has sent")
+    return tuple(name for name in side.form.shapes if name in names)
 
 
 @dataclass(frozen=True)
@@ -127,6 +142,15 @@ def _is_finite(tensor: Array) -> bool:
     return bool(np.isfinite(tensor).all())
 
 
+def validate_client_update(side: LoadedTask, path: Path) -> Tensors:
+    """What a client of a federated task sent in a round; raises `InvalidUpdate`."""
+    tensors = read_tensors(side, path)
+    for name, tensor in tensors.items():
+        if not _is_finite(tensor):
+            raise InvalidUpdate(f"the update of {name} holds NaN or infinite values")
+    return tensors
+
+
 # --------------------------------------------------------------------------------------- trainings
 
 
@@ -138,7 +162,7 @@ def validate_training(side: LoadedTask, said: Trained) -> None:
         raise InvalidUpdate(f"it claims another number of rounds than up to {training.rounds}")
     if len(said.validation) > training.checks + 1:
         raise InvalidUpdate(f"it reports more validation losses than {training.checks + 1}")
-    _bounded("bytes_up", said.bytes_up, _model_bytes(side))
+    _bounded("bytes_up", said.bytes_up, model_bytes(side))
     _bounded("epsilon", said.epsilon, LARGEST_EPSILON)
 
 
@@ -148,7 +172,8 @@ def validate_weights(side: LoadedTask, path: Path) -> None:
         raise InvalidUpdate("some of the trained weights are missing")
 
 
-def _model_bytes(side: LoadedTask) -> int:
+def model_bytes(side: LoadedTask) -> int:
+    """Bytes of all parameters of a task's model."""
     return sum(math.prod(s) for s in side.form.shapes.values()) * TYPES[side.task.precision][1]
 
 
@@ -158,7 +183,7 @@ def _model_bytes(side: LoadedTask) -> int:
 def read_tensors(side: LoadedTask, path: Path) -> Tensors:
     """The tensors of a file that holds parameters of a task's model and nothing else."""
     form = side.form.shapes
-    most = _model_bytes(side) + 8 + sum(len(name.encode()) + HEADER_BYTES for name in form)
+    most = model_bytes(side) + 8 + sum(len(name.encode()) + HEADER_BYTES for name in form)
     try:
         if path.stat().st_size > most:
             raise InvalidUpdate("its file is larger than the model's parameters explain")

@@ -1,0 +1,184 @@
+"""`leakboard orderings`: which side the papers find better, tested on our snapshots."""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from benchmark.cli.options import RESULTS, Device, Jobs, Results, TimeLimit, folder
+from benchmark.errors import UserError
+from benchmark.paths import ROOT
+
+if TYPE_CHECKING:
+    from benchmark.plugins.catalog import Catalog
+    from benchmark.results.orderings import ComparedOrdering, Ordering, OrderingSide
+    from benchmark.runs.plan import Cell
+
+FILE = ROOT / "leaderboard" / "reported" / "orderings" / "orderings.json"
+FIELDS = (
+    "claim", "paper", "metric", "better", "worse", "mean_better", "mean_worse", "difference",
+    "low", "high", "snapshots", "p", "verdict",
+)  # fmt: skip
+INTRODUCTION = """\
+# Orderings of the papers
+
+Which side the papers find better, on the `mini` suite with {seeds}. Made by
+`leakboard orderings`; no figure is typed by hand, and the same figures are in
+[orderings.csv](orderings.csv). Differences are paired snapshot by snapshot where both sides
+attack the same sentences (sign-flip test), else the two samples are compared as they are
+(permutation test). p values carry Holm's correction over the whole list; *holds* and *reversed*
+mean p ≤ 0.05. Gradient matching takes 80 to 120 steps (`_brief`) of the papers' 2,000 to 2,500.
+"""
+Row = Mapping[str, str]
+SEEDS = "100-103"
+
+
+def orderings(
+    results: Results = RESULTS,
+    seeds: Annotated[str, typer.Option(help="First and last seed.")] = SEEDS,
+    jobs: Jobs = 0,
+    device: Device = "auto",
+    time_limit: TimeLimit = 600.0,
+    out: Annotated[
+        Path, typer.Option(help="Document to write, with a CSV beside it.", parser=folder)
+    ] = Path("docs/orderings.md"),
+    stored: Annotated[
+        bool, typer.Option("--stored", help="Run nothing; what is missing is not measured.")
+    ] = False,
+) -> None:
+    """Test the papers' orderings on our snapshots; what is missing is run first."""
+    from benchmark.cli.session import execute, find_catalogs, open_engine
+    from benchmark.results import scoring
+    from benchmark.results.orderings import compare_orderings
+
+    claims, drawn = load(), numbers(seeds)
+    with open_engine(jobs, device, results) as engine:
+        catalogs = find_catalogs(engine)
+        cells = {
+            (side.label, seed): _cell(side, seed, *catalogs, results)
+            for claim in claims
+            for side in (claim.better, claim.worse)
+            for seed in drawn
+        }
+        wanted = {cell.path: cell for cell in cells.values()}
+        missing = [] if stored else list(wanted.values())
+        failed = execute(engine, missing, time_limit, 0.0, out=sys.stdout)
+    for _ in scoring.score_all(results):
+        pass
+    measured = [
+        (
+            claim,
+            _values(claim.better, claim.metric, drawn, cells),
+            _values(claim.worse, claim.metric, drawn, cells),
+        )
+        for claim in claims
+    ]
+    rows = [row(tested) for tested in compare_orderings(measured)]
+    with out.with_suffix(".csv").open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, FIELDS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    out.write_text(document(rows, seeds), encoding="utf-8")
+    print(f"{len(rows)} orderings in {out}")
+    if failed:
+        raise typer.Exit(1)
+
+
+def numbers(seeds: str) -> range:
+    """A range of seeds as it is typed, `100-103`."""
+    match = re.fullmatch(r"(\d{1,9})-(\d{1,9})", seeds)
+    if match is None or int(match[2]) < int(match[1]):
+        raise UserError(f"--seeds {seeds!r} is no range; write the first and last, as in {SEEDS}.")
+    return range(int(match[1]), int(match[2]) + 1)
+
+
+def load() -> list[Ordering]:
+    """The claims that are stored."""
+    from benchmark.files import read_model
+    from benchmark.results.orderings import Orderings
+
+    return read_model(FILE, Orderings).orderings
+
+
+def _cell(
+    side: OrderingSide, seed: int, attacks: Catalog, defenses: Catalog, results: Path
+) -> Cell:
+    from benchmark.runs.plan import Selection, plan_cells
+
+    wanted = Selection("mini", side.task, side.attack, side.defense, seed)
+    (cell,) = plan_cells(wanted, attacks, defenses, results)
+    return cell
+
+
+def _values(
+    side: OrderingSide, metric: str, seeds: range, cells: Mapping[tuple[str, int], Cell]
+) -> dict[tuple[int, int], float]:
+    """Score of each snapshot of all seeds; nothing where any seed has none."""
+    from benchmark.files import read_model
+    from benchmark.results.schema import Score
+    from benchmark.results.store import score_path
+
+    found: dict[tuple[int, int], float] = {}
+    for seed in seeds:
+        path = score_path(cells[side.label, seed].path)
+        score = read_model(path, Score) if path.exists() else None
+        if score is None or metric not in score.metrics:
+            return {}
+        found |= {(seed, i): v for i, v in enumerate(score.metrics[metric].values)}
+    return found
+
+
+def row(tested: ComparedOrdering) -> Row:
+    """A tested ordering as text."""
+    claim = tested.ordering
+    return {
+        "claim": claim.claim,
+        "paper": claim.paper,
+        "metric": claim.metric,
+        "better": claim.better.label,
+        "worse": claim.worse.label,
+        "mean_better": _figure(tested.better),
+        "mean_worse": _figure(tested.worse),
+        "difference": _figure(tested.difference),
+        "low": _figure(tested.low),
+        "high": _figure(tested.high),
+        "snapshots": str(tested.snapshots),
+        "p": "" if tested.p_value is None else f"{tested.p_value:.2g}",
+        "verdict": tested.verdict,
+    }
+
+
+def _figure(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def document(rows: Sequence[Row], seeds: str = SEEDS) -> str:
+    """The rows as Markdown."""
+    first, _, last = seeds.partition("-")
+    words = f"seed {first}" if first == last else f"seeds {first} to {last}"
+    lines = [INTRODUCTION.format(seeds=words), *_table(rows)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(rows: Sequence[Row]) -> Iterator[str]:
+    yield "| claim | metric | better side | worse side | difference | n | p | verdict |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for each in rows:
+        bounds = f" [{each['low']}, {each['high']}]" if each["low"] else ""
+        cells = (
+            f"{each['claim']} ({each['paper']})",
+            each["metric"],
+            f"{each['better']}: {each['mean_better']}",
+            f"{each['worse']}: {each['mean_worse']}",
+            f"{each['difference']}{bounds}",
+            each["snapshots"],
+            each["p"],
+            each["verdict"],
+        )
+        yield f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
