@@ -8,20 +8,23 @@ too, and says so.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from benchmark.plugins.catalog import Entry
 from benchmark.plugins.registry import Broken, Kind, trained_as
 from benchmark.spec import Scalar
 from benchmark.suites import Suite, Task
+from leaderboard.data.sources import Source, departures, source_of
 
 
 @dataclass(frozen=True)
 class SuiteRow:
-    """A suite's name and its sentence."""
+    """A suite's name, its sentence, and the attacks that defenses have to face in it."""
 
     name: str
     summary: str
+    panels: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Names of attacks by objective."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class TaskRow:
     model: str = ""
     corpus: str = ""
     checkpoint: str = ""
+    seen: str = ""
+    """What the model and the prior have read of the task's text before."""
     mode: str = ""
     precision: str = ""
     tied: bool = False
@@ -50,6 +55,10 @@ class TaskRow:
     """Metrics that cost a defense here."""
     trained_as: str = ""
     """The task whose training sets the cost: variants in batch size share one."""
+    trained_batch: int | None = None
+    """Sentences to a batch in that training."""
+    panel: tuple[str, ...] = ()
+    """Attacks that a defense has to face here before its worst case counts as known."""
     papers: tuple[str, ...] = ()
 
 
@@ -75,10 +84,15 @@ class SubmissionRow:
     """Settings that the submission gives a name of their own."""
     observes: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    told: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What an attack and each of its variants is handed where a task grants it, by name."""
     baseline: bool = False
     """An attack that guesses without reading the update."""
     digest: str = ""
     """Digest of the submission's source."""
+    source: Source = field(default_factory=Source)
+    departures: tuple[tuple[str, str], ...] = ()
+    """What it does otherwise than its paper, and what that buys."""
 
 
 @dataclass(frozen=True)
@@ -117,17 +131,20 @@ def from_registry(
 ) -> Catalog:
     """The catalog of what the registry found; a task in several suites is listed once."""
     suites = tuple(suites)
-    tasks = {task.name: task for suite in suites for task in suite.tasks}
+    tasks = {task.name: (suite, task) for suite in reversed(suites) for task in suite.tasks}
+    listed = dict.fromkeys(task.name for suite in suites for task in suite.tasks)
     return Catalog(
-        suites=tuple(SuiteRow(suite.name, suite.summary) for suite in suites),
-        tasks=tuple(task_row(task) for task in tasks.values()),
+        suites=tuple(
+            SuiteRow(suite.name, suite.summary, tuple(suite.panels.items())) for suite in suites
+        ),
+        tasks=tuple(task_row(*tasks[name]) for name in listed),
         submissions=tuple(submission_row(entry) for entry in entries),
         broken=tuple(BrokenRow(item.where, item.reason) for item in broken),
     )
 
 
-def task_row(task: Task) -> TaskRow:
-    """What the leaderboard shows of a task of the contract."""
+def task_row(suite: Suite, task: Task) -> TaskRow:
+    """What the leaderboard shows of a task of a suite."""
     return TaskRow(
         name=task.name,
         family=task.family,
@@ -141,6 +158,7 @@ def task_row(task: Task) -> TaskRow:
         model=task.model,
         corpus=task.corpus,
         checkpoint=task.checkpoint,
+        seen=task.seen,
         mode=task.mode,
         precision=task.precision,
         tied=task.tied,
@@ -149,6 +167,8 @@ def task_row(task: Task) -> TaskRow:
         grants=tuple(sorted(task.grants)),
         utility=task.utility,
         trained_as=trained_as(task).name if task.training else "",
+        trained_batch=task.training.batch_size if task.training else None,
+        panel=suite.panels.get(task.objective, ()),
         papers=task.papers,
     )
 
@@ -167,6 +187,10 @@ def submission_row(entry: Entry) -> SubmissionRow:
         variants=tuple(sorted(entry.variants.items())),
         observes=tuple(sorted(entry.observes)),
         needs=tuple(sorted(entry.needs)),
+        told={entry.name: tuple(sorted(entry.told({})))}
+        | {name: tuple(sorted(entry.told(values))) for name, values in entry.variants.items()},
         baseline=entry.baseline,
         digest=entry.digest,
+        source=source_of(entry.reference),
+        departures=departures(entry.name),
     )

@@ -10,9 +10,9 @@ from pathlib import Path
 from statistics import fmean
 
 from benchmark.errors import UserError
-from benchmark.files import file_digest, read_model
 from benchmark.results.schema import Record, Score, SnapshotResult, Status
-from benchmark.results.store import record_files, score_path
+from benchmark.results.store import fresh_score, read_records, record_files, score_path
+from benchmark.results.verification import Verification, read_mark
 
 NOT_SCORED = "not scored yet"
 STALE = "the record changed after it was scored; leakboard score brings it up to date"
@@ -30,6 +30,8 @@ class Row:
     """There is a score, but of an older version of the record."""
     baseline: bool = False
     """The attack only guesses; others must beat it to have read anything."""
+    verified: Verification | None = None
+    """The mark of whoever has repeated the record as it is now."""
 
     @property
     def task(self) -> str:
@@ -85,6 +87,11 @@ class Row:
         """At least one snapshot was attacked without failure."""
         return len(self.failures) < len(self.record.snapshots)
 
+    @property
+    def ruled_out(self) -> bool:
+        """The task or the defense is outside of what the attack declares: no attempt was made."""
+        return self.record.ruled_out
+
     @cached_property
     def token_sets_only(self) -> bool:
         """The attack names token types and writes no sentence, so sentence metrics do not apply.
@@ -137,16 +144,18 @@ class Row:
 def load(results: Path, baselines: frozenset[str] = frozenset()) -> tuple[Row, ...]:
     """All rows below a results directory, in the order of their keys.
 
-    `baselines` are the names of the attacks that only guess.
+    A record that cannot be read is named and left out.
+
+    `baselines` are the names of the attacks that only guess, for records that do not tell.
 
     Raises:
-        UserError: the directory is missing, a file is corrupt, or two files hold the same cell.
+        UserError: the directory is missing, or two files hold the same cell.
     """
     if not results.is_dir():
         raise UserError(f"There is no results directory {results}; run `leakboard run` first.")
     found: dict[tuple[str, int, str, str, int], tuple[Path, Row]] = {}
-    for path in record_files(results):
-        row = load_row(path, baselines)
+    for path, record in read_records(record_files(results), Record):
+        row = make_row(path, record, baselines)
         if row.key in found:
             other = found[row.key][0]
             raise UserError(f"{path} and {other} hold the same cell; delete one of them.")
@@ -154,16 +163,12 @@ def load(results: Path, baselines: frozenset[str] = frozenset()) -> tuple[Row, .
     return in_order(row for _, row in found.values())
 
 
-def load_row(path: Path, baselines: frozenset[str]) -> Row:
-    """The row of one record file, with the score beside it where that is fresh."""
-    record = read_model(path, Record)
-    baseline = record.attack in baselines
-    beside = score_path(path)
-    if not beside.exists():
-        return Row(record, baseline=baseline)
-    score = read_model(beside, Score)
-    stale = score.record_digest != file_digest(path)
-    return Row(record, None if stale else score, stale, baseline)
+def make_row(path: Path, record: Record, baselines: frozenset[str]) -> Row:
+    """The row of one record and its file, with the score beside it where that is fresh."""
+    baseline = record.attack in baselines if record.baseline is None else record.baseline
+    score, verified = fresh_score(path), read_mark(path)
+    stale = score is None and score_path(path).exists()
+    return Row(record, score, stale, baseline, verified)
 
 
 def in_order(rows: Iterable[Row]) -> tuple[Row, ...]:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 MAX_WORDS = 160
@@ -25,6 +26,7 @@ class Word:
     private sentence has the word, at another place; empty: it does not."""
 
 
+@lru_cache(maxsize=20_000)
 def compare(truth: str, recovered: str) -> tuple[Word, ...]:
     """The words of a recovered sentence, each marked against the private sentence.
 

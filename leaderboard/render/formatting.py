@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 HEAT_STEPS = 10
 
 
@@ -29,3 +31,21 @@ def heat(value: float) -> int:
 def position(value: float, top: float) -> float:
     """Where a value lies on a bar of 100 units that ends at `top`."""
     return round(100 * min(max(value / top, 0.0), 1.0), 2)
+
+
+def size(count: float | None) -> str:
+    """Bytes as people read them."""
+    if count is None:
+        return "–"
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} GB"
+
+
+def citation(paper: str) -> str:
+    """`Balunović et al., 2022`: who and when, from the line that names a paper."""
+    who = paper.split(",")[0].strip()
+    years = re.findall(r"\b(?:19|20)\d\d\b", paper)
+    return f"{who}, {years[-1]}" if years and years[-1] not in who else who

@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 
 from benchmark.metrics.table import Kind as MetricKind
 from benchmark.metrics.table import of_kind
 from leaderboard.data.catalog import SubmissionRow, TaskRow
-from leaderboard.data.ordering import family_title, stem
-from leaderboard.data.ranking import SENTENCE_METRIC, TYPE_METRIC, Ranking
-from leaderboard.render.diff import shown
-from leaderboard.render.formatting import heat, number, position
-from leaderboard.render.phrases import phrase, phrases
-from leaderboard.render.slugs import submission_page, task_page
-from leaderboard.views.board import Leaderboard, describe, examples, metric_columns
-from leaderboard.views.matrix import missing_results
+from leaderboard.data.ranking import SENTENCE_METRIC, TYPE_METRIC, Board
+from leaderboard.data.tidy import COLUMNS
+from leaderboard.figures.charts import federated_curves
+from leaderboard.figures.draw import Figure, to_csv
+from leaderboard.figures.gallery import SuiteFigures, suite_figures, trade_off_figure
+from leaderboard.render.environment import make_environment
+from leaderboard.render.page_tables import (
+    federated_rows,
+    result_rows,
+    setting_rows,
+    snapshot_fields,
+    worst_case_rows,
+)
+from leaderboard.render.slugs import (
+    cell_page,
+    matrix_page,
+    slug,
+    submission_page,
+    suite_page,
+    task_page,
+)
+from leaderboard.render.tables import attack_rows, defense_rows, paper_rows
+from leaderboard.views.board import Leaderboard
+from leaderboard.views.cells import cell_view, titles
+from leaderboard.views.federated import HEIGHT, WIDTH, partition_of
+from leaderboard.views.filters import filter_options, matrix_options
+from leaderboard.views.folding import dense_blocks
+from leaderboard.views.papers import compared_tables
+from leaderboard.views.suite import SuiteView
+from leaderboard.views.timing import Timing
 
 KINDS: tuple[tuple[str, str, MetricKind], ...] = (
     (
@@ -29,131 +51,256 @@ KINDS: tuple[tuple[str, str, MetricKind], ...] = (
     ("Utility", "What a defense costs the model that is being trained.", "utility"),
     ("Cost", "What an attack or a defense costs whoever runs it.", "cost"),
 )
-
-
 REFRESH_SECONDS = 30
 """How often a browser looks for new results while a run goes on."""
 
+Files = dict[str, str]
 
-def render_pages(board: Leaderboard, running: tuple[int, int] | None = None) -> dict[str, str]:
-    """All pages by their path below the site's root."""
+
+@dataclass
+class Site:
+    """What all pages of one rendering share; figures that pages draw are kept as files."""
+
+    board: Leaderboard
+    environment: Environment
+    timing: Timing | None = None
+    figures: dict[str, Figure] = field(default_factory=dict)
+    tables: Files = field(default_factory=dict)
+    _drawn: dict[str, SuiteFigures] = field(default_factory=dict)
+
+    def render(self, template: str, **values: object) -> str:
+        """One page."""
+        return self.environment.get_template(template).render(**values)
+
+    def suite_figures(self, view: SuiteView) -> SuiteFigures:
+        """The figures of a suite, drawn once."""
+        if view.name not in self._drawn:
+            self._drawn[view.name] = suite_figures(view)
+            for each in self._drawn[view.name].all:
+                self.keep(each)
+        return self._drawn[view.name]
+
+    def keep(self, figure: Figure) -> Figure:
+        """A figure that a page shows."""
+        self.figures[figure.name] = figure
+        return figure
+
+    @property
+    def files(self) -> Files:
+        """The figures and tables as files of their own."""
+        found: Files = dict(self.tables)
+        for name, figure in sorted(self.figures.items()):
+            found[f"figures/{name}.svg"] = figure.svg + "\n"
+            found[f"figures/{name}.csv"] = figure.csv
+        return found
+
+
+def render_pages(
+    board: Leaderboard, running: tuple[int, int] | None = None, timing: Timing | None = None
+) -> Files:
+    """All pages, figures and tables by their path below the site's root."""
     environment = make_environment(board)
-    environment.globals |= {"running": running, "refresh_seconds": REFRESH_SECONDS}
-    pages = {
-        "index.html": _index(environment, board),
-        "metrics.html": environment.get_template("metrics.html").render(
-            root="",
-            here="metrics",
-            kinds=[(title, judged, of_kind(kind)) for title, judged, kind in KINDS],
-        ),
-    }
-    return (
-        pages | dict(_task_pages(environment, board)) | dict(_submission_pages(environment, board))
-    )
-
-
-def make_environment(board: Leaderboard) -> Environment:
-    """Templates that escape everything they are given and fail on a name nobody defined."""
-    environment = Environment(
-        loader=PackageLoader("leaderboard", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     environment.globals |= {
-        "board": board,
-        "newest": _newest(board),
-        "policy": content_policy(environment),
-        "describe": describe,
-        "examples": examples,
-        "family_title": family_title,
-        "baselines": board.catalog.baselines,
-        "heat": heat,
-        "metric_columns": metric_columns,
-        "number": number,
-        "phrase": phrase,
-        "phrases": phrases,
-        "position": position,
-        "shown_words": shown,
-        "missing_results": missing_results,
-        "stem": stem,
-        "submission_page": submission_page,
-        "task_page": task_page,
-        "top": scale_top,
-        "version_of": board.current_version,
+        "running": running,
+        "refresh_seconds": REFRESH_SECONDS,
+        "has_timing": timing is not None,
     }
-    return environment
+    site = Site(board, environment, timing)
+    pages: Files = dict(_single_pages(site))
+    for part in (_suites, _tasks, _submissions, _cells):
+        pages |= part(site)
+    return pages | site.files
 
 
-def content_policy(environment: Environment) -> str:
-    """Only our own style and script run, known by their hashes; nothing is loaded, ever."""
-    style, script = (_source_hash(environment, name) for name in ("style.css", "sort.js"))
-    return (
-        f"default-src 'none'; style-src {style}; script-src {script}; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
+def _single_pages(site: Site) -> Iterator[tuple[str, str]]:
+    kinds = [(title, judged, of_kind(kind)) for title, judged, kind in KINDS]
+    yield "metrics.html", site.render("metrics.html", root="", here="metrics", kinds=kinds)
+    yield "federated.html", _federated(site)
+    names = tuple(view.name for view in site.board.suites)
+    compared = compared_tables(site.board.rows, site.board.utility_costs, names)
+    for each in compared:
+        site.tables[f"data/papers-{each.name}.csv"] = paper_rows(each)
+    yield "papers.html", site.render("papers.html", root="", here="papers", tables=compared)
+    yield "data.html", site.render("data.html", root="", here="data", columns=COLUMNS)
+    if site.timing:
+        yield "timing.html", site.render("timing.html", root="", here="timing", timing=site.timing)
 
 
-def _source_hash(environment: Environment, name: str) -> str:
-    text = environment.get_template(name).render()
-    digest = hashlib.sha256(text.encode("utf-8")).digest()
-    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
-
-
-def scale_top(ranking: Ranking) -> float:
-    """Where the bars of a ranking end: at 1, or further where an interval does."""
-    return max([1.0, *(entry.value.high for entry in ranking.entries)])
-
-
-def _newest(board: Leaderboard) -> str:
-    """The day of the newest record, because pages must not depend on the clock."""
-    days = [row.record.provenance.created.strftime("%Y-%m-%d") for row in board.rows]
-    return max(days, default="")
-
-
-def _index(environment: Environment, board: Leaderboard) -> str:
-    return environment.get_template("index.html").render(
+def _federated(site: Site) -> str:
+    tables = site.board.federated
+    for table in tables:
+        site.tables[f"data/federated-{slug(table.task)}.csv"] = federated_rows(table)
+    curves = {
+        table.task: site.keep(federated_curves(table, f"{slug(table.task)}-curves"))
+        for table in tables
+        if any(method.curve for method in table.methods)
+    }
+    drawn = {
+        table.task: figure
+        for view in site.board.suites
+        for table, figure in site.suite_figures(view).federated
+    }
+    return site.render(
+        "federated.html",
         root="",
-        here="index",
-        attacks=[row for row in board.submissions if row.kind == "attack"],
-        defenses=[row for row in board.submissions if row.kind == "defense"],
+        here="federated",
+        tables=tables,
+        figures=drawn,
+        curves=curves,
     )
 
 
-def _task_pages(environment: Environment, board: Leaderboard) -> Iterator[tuple[str, str]]:
-    for task in board.tasks:
-        yield task_page(task.name), _task(environment, board, task)
+# ----------------------------------------------------------------------------------- front pages
 
 
-def _task(environment: Environment, board: Leaderboard, task: TaskRow) -> str:
-    return environment.get_template("task.html").render(
+def _suites(site: Site) -> Files:
+    """A front page and a matrix for each suite; the first suite is the index."""
+    pages: Files = {}
+    views = site.board.suites or (site.board.no_suite,)
+    for view in views:
+        name = slug(view.name)
+        site.tables[f"data/{name}-attacks.csv"] = attack_rows(view)
+        site.tables[f"data/{name}-defenses.csv"] = defense_rows(view)
+        values = _suite_values(site, view)
+        if view is views[0]:
+            pages["index.html"] = site.render("suite.html", root="", here="index", **values)
+        pages[suite_page(view.name)] = site.render("suite.html", root="../", here="suite", **values)
+        pages[matrix_page(view.name)] = _matrix(site, view)
+    return pages
+
+
+def _suite_values(site: Site, view: SuiteView) -> Mapping[str, object]:
+    rows = site.board.rows
+    machines = Counter(row.record.provenance.processor for row in rows)
+    commits = Counter(row.record.provenance.git_commit[:10] for row in rows)
+    return {
+        "view": view,
+        "figures": site.suite_figures(view),
+        "filters": filter_options(view, site.board.told),
+        "machines": [name for name, _ in machines.most_common(3)],
+        "commits": [name for name, _ in commits.most_common(3)],
+        "listed": site.board.submissions,
+    }
+
+
+def _matrix(site: Site, view: SuiteView) -> str:
+    groups = [
+        (kind, matrix, dense_blocks(matrix, kind))
+        for kind, matrices in (("attack", view.attacks), ("defense", view.defenses))
+        for matrix in matrices
+    ]
+    return site.render(
+        "matrix_page.html",
+        root="../",
+        here="matrix",
+        view=view,
+        groups=groups,
+        filters=matrix_options(view, site.board.told),
+    )
+
+
+# ------------------------------------------------------------------------- tasks and submissions
+
+
+def _tasks(site: Site) -> Files:
+    return {task_page(task.name): _task(site, task) for task in site.board.tasks}
+
+
+def _task(site: Site, task: TaskRow) -> str:
+    board = site.board
+    trade_offs = [
+        (each, site.keep(trade_off_figure(each, board.strengths)))
+        for each in board.trade_offs_of(task)
+    ]
+    boards, ranked = board.boards_of(task.name), board.defense_boards_of(task)
+    stem = f"data/tasks/{slug(task.name)}"
+    if boards:
+        site.tables[f"{stem}.csv"] = result_rows(board.results_on(task.name))
+    if ranked:
+        site.tables[f"{stem}-defenses.csv"] = worst_case_rows(ranked)
+    return site.render(
+        "task.html",
         root="../",
         here="task",
         task=task,
         known=board.catalog.task(task.name) is not None,
-        boards=board.boards_of(task.name),
-        trade_off=board.trade_off_of(task),
+        boards=boards,
+        ranked=ranked,
+        table=stem,
+        trade_offs=trade_offs,
+        alike=board.trained_alike(task),
         version=board.current_version(task.name),
+        partition=partition_of(task.name, board.utility_costs),
+        width=WIDTH,
+        height=HEIGHT,
+        digests=_digests(boards),
     )
 
 
-def _submission_pages(environment: Environment, board: Leaderboard) -> Iterator[tuple[str, str]]:
-    for row in board.submissions:
-        yield submission_page(row.kind, row.name), _submission(environment, board, row)
+def _digests(boards: tuple[Board, ...]) -> list[tuple[int, str]]:
+    """Index and digest of each snapshot of the first board that has any."""
+    for board in boards:
+        for row in board.rows:
+            if row.record.snapshots:
+                return [(result.index, result.digest) for result in row.record.snapshots]
+    return []
 
 
-def _submission(environment: Environment, board: Leaderboard, submission: SubmissionRow) -> str:
-    groups = board.results_of(submission)
+def _submissions(site: Site) -> Files:
+    pages: Files = {}
+    for row in site.board.submissions:
+        pages[submission_page(row.kind, row.name)] = _submission(site, row)
+        if row.source.text:
+            pages[f"sources/{row.kind}-{slug(row.name)}.txt"] = row.source.text
+    return pages
+
+
+def _submission(site: Site, submission: SubmissionRow) -> str:
+    groups = site.board.results_of(submission)
     results = [result for _, group in groups for result in group]
     used = {name for result in results for name in result.entries}
-    return environment.get_template("submission.html").render(
+    metrics = [name for name in (SENTENCE_METRIC, TYPE_METRIC) if name in used]
+    stem = f"data/submissions/{submission.kind}-{slug(submission.name)}"
+    if results:
+        site.tables[f"{stem}.csv"] = result_rows(results, metrics)
+    if submission.parameters or submission.variants or submission.departures:
+        site.tables[f"{stem}-settings.csv"] = setting_rows(submission)
+    return site.render(
+        "submission.html",
         root="../",
         here="submission",
         submission=submission,
-        known=board.catalog.submission(submission.kind, submission.name) is not None,
+        known=site.board.catalog.submission(submission.kind, submission.name) is not None,
         groups=groups,
         results=results,
-        metrics=[name for name in (SENTENCE_METRIC, TYPE_METRIC) if name in used],
+        metrics=metrics,
+        table=stem,
         failures=[result for result in results if not result.entries or result.row.failed],
     )
+
+
+# ----------------------------------------------------------------------------------------- cells
+
+
+def _cells(site: Site) -> Files:
+    """A small page for each cell: there may be thousands of them, so a task's share a CSV."""
+    template = site.environment.get_template("cell.html")
+    pages: Files = {}
+    snapshots: dict[str, list[dict[str, object]]] = {}
+    for board in site.board.boards:
+        table = f"data/tasks/{slug(board.task)}"
+        for row in board.rows:
+            view = cell_view(row)
+            snapshots.setdefault(table, []).extend(snapshot_fields(view))
+            pages[cell_page(row.key)] = template.render(
+                root="../../",
+                here="cell",
+                view=view,
+                row=row,
+                record=row.record,
+                columns=titles(view.metrics),
+                own_board=board,
+                table=table,
+            )
+    site.tables |= {f"{table}-snapshots.csv": to_csv(rows) for table, rows in snapshots.items()}
+    return pages

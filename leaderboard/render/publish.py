@@ -32,7 +32,7 @@ def check_target(out: Path, results: Path) -> None:
         )
 
 
-def publish(pages: Mapping[str, str], out: Path) -> None:
+def publish(pages: Mapping[str, str | bytes], out: Path) -> None:
     """Write pages by relative path into a fresh folder, then swap it with `out`.
 
     What else lies at the top of the former site (such as a `.nojekyll`) is kept. Should the swap
@@ -47,7 +47,7 @@ def publish(pages: Mapping[str, str], out: Path) -> None:
         raise UserError(f"Cannot write the site to {out}: {error.strerror}.") from error
 
 
-def _build_and_swap(pages: Mapping[str, str], out: Path, workshop: Path) -> None:
+def _build_and_swap(pages: Mapping[str, str | bytes], out: Path, workshop: Path) -> None:
     fresh, former = workshop / "fresh", workshop / "former"
     try:
         _write(pages, fresh)
@@ -72,16 +72,20 @@ def _swap(fresh: Path, out: Path, former: Path) -> None:
         raise
 
 
-def _write(pages: Mapping[str, str], folder: Path) -> None:
+def _write(pages: Mapping[str, str | bytes], folder: Path) -> None:
+    made = set()
     for name, text in {**pages, MARKER: MARKER_TEXT}.items():
         target = folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+        if target.parent not in made:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            made.add(target.parent)
+        content = text if isinstance(text, bytes) else text.encode("utf-8", errors="replace")
+        target.write_bytes(content)
 
 
-def _top_names(pages: Mapping[str, str]) -> frozenset[str]:
+def _top_names(pages: Mapping[str, str | bytes]) -> frozenset[str]:
     """Entries of the site's root that belong to the site."""
-    always = {MARKER, "index.html", "metrics.html", "tasks", "submissions"}
+    always = {MARKER, "index.html", "metrics.html", "timing.html", "tasks", "submissions"}
     return frozenset(always | {name.split("/")[0] for name in pages})
 
 

@@ -36,3 +36,20 @@ def task_page(task: str) -> str:
 def submission_page(kind: str, name: str) -> str:
     """The submission's page, relative to the site's root."""
     return f"submissions/{kind}-{slug(name)}.html"
+
+
+def cell_page(key: tuple[str, int, str, str, int]) -> str:
+    """The page of one cell (task, version, defense, attack, seed), relative to the site's root."""
+    task, version, defense, attack, seed = key
+    name = f"{task}/v{version}/{defense}/{attack}/s{seed}"
+    return f"cells/{slug(task)}/{slug(name)}.html"
+
+
+def suite_page(suite: str) -> str:
+    """The suite's own front page, relative to the site's root."""
+    return f"suites/{slug(suite)}.html"
+
+
+def matrix_page(suite: str) -> str:
+    """The suite's full matrix, relative to the site's root."""
+    return f"matrix/{slug(suite)}.html"

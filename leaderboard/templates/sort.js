@@ -1,4 +1,3 @@
-"use strict";
 // Adds a sort button to every column of a sortable table. Without it, pages read the same.
 // Rows stay in their group, below its heading; rows without a rank stay where they are.
 for (const table of document.querySelectorAll("table.sortable")) {

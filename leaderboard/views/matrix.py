@@ -1,19 +1,27 @@
-"""A matrix of the front page as data: tasks by family as lines, submissions as columns."""
+"""A matrix of the front page as data: tasks by family as lines, submissions as columns.
+
+A line is one board, or the boards of one task and seed under several defenses: all its figures come
+from the same private batches. A task with results of several seeds has a line for each.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
+from benchmark.results.schema import PanelMember
 from leaderboard.data.catalog import TaskRow
 from leaderboard.data.ordering import by_family, stem
 from leaderboard.data.ranking import Entry
 from leaderboard.data.rows import Row
+from leaderboard.views.summary import Summary, summaries
 
 NOT_RUN = "not run"
 TOKENS_ONLY = "tokens only"
-UNSUPPORTED = "unsupported"
+OTHER_TEXT = "other text"
+
+LineKey = tuple[str, int | None]
+"""A task and a seed; None where nothing was run on the task."""
 
 
 @dataclass(frozen=True)
@@ -21,56 +29,46 @@ class Cell:
     """One square: a ranked entry, or a word that says why there is none."""
 
     entry: Entry | None = None
+    """In a defense's square, of the strongest attack with the rank of the defense: 0 where the
+    panel is incomplete."""
+    tried: bool = False
+    """There was an attempt that counts: not where the column was not run, or is ruled out by what
+    it declares, or has not faced the whole panel."""
     leads: bool = False
     label: str = NOT_RUN
     reason: str = ""
     rivals: int = 0
     """In a defense's square: how many rows the entry was the strongest of."""
+    lacking: tuple[PanelMember, ...] = ()
+    """In a defense's square: attacks of the panel that failed or were not run."""
 
     @property
     def cut(self) -> int:
         """Snapshots whose search the time limit cut."""
         return self.entry.row.cut if self.entry else 0
 
-    @property
-    def tried(self) -> bool:
-        """There was an attempt: what was not run, or cannot be, says nothing of the column."""
-        return self.entry is not None or self.label not in (NOT_RUN, TOKENS_ONLY, UNSUPPORTED)
-
 
 @dataclass(frozen=True)
 class Head:
-    """A column: one attack (with its seed) or one defense."""
+    """A column: one attack or one defense."""
 
     row: Row
     """Any row of the column; it carries names and parameters."""
-    says_seed: bool = False
-    """The attack has columns of several seeds, so each must tell which it is."""
     reference: bool = False
     """A baseline attack, or no defense at all: what the others are compared with."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One task across the columns."""
+    """One task with one seed across the columns."""
 
     task: TaskRow
+    seed: int | None
+    says_seed: bool
+    """The task has lines of several seeds, so each must tell which it is."""
     cells: tuple[Cell, ...]
     note: str
     """What the task is; empty where the line differs from the one above in batch size only."""
-
-
-@dataclass(frozen=True)
-class Mean:
-    """A column's mean over those of several tasks that it was tried on."""
-
-    value: float | None
-    """None where the column has no number; a failed attempt counts as `missing`."""
-    measured: int
-    tried: int
-    tasks: int
-    """The tasks on which any column has a number."""
-    leads: int
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ class Group:
 
     family: str
     lines: tuple[Line, ...]
-    means: tuple[Mean, ...]
+    summaries: tuple[Summary, ...]
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,7 @@ class Matrix:
     metric: str
     heads: tuple[Head, ...]
     groups: tuple[Group, ...]
-    means: tuple[Mean, ...]
+    summaries: tuple[Summary, ...]
     missing: float
     """What a failed attempt counts as."""
     token_sets: tuple[str, ...] = ()
@@ -109,18 +107,28 @@ class Matrix:
         return any(cell.entry and not head.row.baseline for head, cell in pairs)
 
 
-Column = tuple[Head, Mapping[str, Cell]]
-"""A head with its cells by the name of the task."""
+Column = tuple[Head, Mapping[LineKey, Cell]]
+"""A head with its cells by task and seed."""
+
+
+def line_keys(tasks: Sequence[TaskRow], seeds: Mapping[str, Iterable[int]]) -> list[LineKey]:
+    """A key for each seed of each task."""
+    keys: list[LineKey] = []
+    for task in tasks:
+        own = sorted(seeds.get(task.name, ()))
+        keys += [(task.name, seed) for seed in own] if own else [(task.name, None)]
+    return keys
 
 
 def make_matrix(
     metric: str,
     tasks: Sequence[TaskRow],
+    keys: Sequence[LineKey],
     columns: Sequence[Column],
     missing: float,
     token_sets: tuple[str, ...] = (),
 ) -> Matrix:
-    """Lines, groups and means of columns that are in order already.
+    """Lines, groups and summaries of columns that are in order already.
 
     Tasks on which only columns that everything is measured against were run have no line, unless
     that is all there is.
@@ -128,25 +136,40 @@ def make_matrix(
     contested = {
         name
         for head, cells in columns
-        for name, cell in cells.items()
+        for (name, _), cell in cells.items()
         if not head.reference and cell.label != TOKENS_ONLY and (cell.entry or cell.reason)
     }
     shown = [task for task in tasks if task.name in contested or not contested]
-    groups = tuple(_group(family, own, columns, missing) for family, own in by_family(shown))
+    groups = tuple(_group(family, own, keys, columns, missing) for family, own in by_family(shown))
     heads = tuple(head for head, _ in columns)
     quiet = tuple(task for task in tasks if task not in shown)
-    means = _means(shown, columns, missing)
-    return Matrix(metric, heads, groups, means, missing, token_sets, quiet)
+    over_all = summaries(_keys_of(shown, keys), [cells for _, cells in columns], missing)
+    return Matrix(metric, heads, groups, tuple(over_all), missing, token_sets, quiet)
+
+
+def _keys_of(tasks: Sequence[TaskRow], keys: Sequence[LineKey]) -> list[LineKey]:
+    by_task: dict[str, list[LineKey]] = {}
+    for key in keys:
+        by_task.setdefault(key[0], []).append(key)
+    return [key for task in tasks for key in by_task[task.name]]
 
 
 def _group(
-    family: str, tasks: Sequence[TaskRow], columns: Sequence[Column], missing: float
+    family: str,
+    tasks: Sequence[TaskRow],
+    keys: Sequence[LineKey],
+    columns: Sequence[Column],
+    missing: float,
 ) -> Group:
-    lines = tuple(
-        Line(task, tuple(cells[task.name] for _, cells in columns), note)
-        for task, note in zip(tasks, _notes(tasks), strict=True)
-    )
-    return Group(family, lines, _means(tasks, columns, missing))
+    lines = []
+    for task, note in zip(tasks, _notes(tasks), strict=True):
+        own = _keys_of([task], keys)
+        for key in own:
+            cells = tuple(cells[key] for _, cells in columns)
+            said = note if key == own[0] else ""
+            lines.append(Line(task, key[1], len(own) > 1, cells, said))
+    over = summaries(_keys_of(tasks, keys), [cells for _, cells in columns], missing)
+    return Group(family, tuple(lines), tuple(over))
 
 
 def _notes(tasks: Sequence[TaskRow]) -> Iterator[str]:
@@ -161,25 +184,6 @@ def _notes(tasks: Sequence[TaskRow]) -> Iterator[str]:
         former = stem(task.name)
 
 
-def _means(tasks: Sequence[TaskRow], columns: Sequence[Column], missing: float) -> tuple[Mean, ...]:
-    """Means over the tasks that anybody has a number on: the others would tell nobody apart."""
-    live = [task.name for task in tasks if any(cells[task.name].entry for _, cells in columns)]
-    return tuple(_mean([cells[name] for name in live], missing) for _, cells in columns)
-
-
-def _mean(cells: Sequence[Cell], missing: float) -> Mean:
-    measured = sum(cell.entry is not None for cell in cells)
-    tried = sum(cell.tried for cell in cells)
-    value = average(cells, missing) if measured else None
-    return Mean(value, measured, tried, len(cells), sum(cell.leads for cell in cells))
-
-
-def average(cells: Iterable[Cell], missing: float) -> float:
-    """Mean of the cells that were tried, where one without a number counts as `missing`."""
-    tried = (cell for cell in cells if cell.tried)
-    return fmean([c.entry.value.mean if c.entry else missing for c in tried] or [missing])
-
-
 @dataclass(frozen=True)
 class MissingResult:
     """One reason for which an attack has no number, with all the tasks that it concerns."""
@@ -192,16 +196,16 @@ class MissingResult:
 
 def missing_results(matrices: Iterable[Matrix]) -> tuple[MissingResult, ...]:
     """Why squares are gray, each attack and reason once."""
-    heads: dict[tuple[str, int, str, str], Head] = {}
-    tasks: dict[tuple[str, int, str, str], dict[str, None]] = {}
+    heads: dict[tuple[str, str, str], Head] = {}
+    tasks: dict[tuple[str, str, str], dict[str, None]] = {}
     for matrix in matrices:
         for line in matrix.lines:
             for head, cell in zip(matrix.heads, line.cells, strict=True):
                 if not cell.reason or cell.label == TOKENS_ONLY:
                     continue
-                key = (head.row.attack, head.row.seed, cell.label, cell.reason)
+                key = (head.row.attack, cell.label, cell.reason)
                 heads.setdefault(key, head)
                 tasks.setdefault(key, {})[line.task.name] = None
     return tuple(
-        MissingResult(heads[key], key[2], key[3], tuple(tasks[key])) for key in sorted(heads)
+        MissingResult(heads[key], key[1], key[2], tuple(tasks[key])) for key in sorted(heads)
     )

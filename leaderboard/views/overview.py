@@ -2,97 +2,138 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from leaderboard.data.catalog import TaskRow
-from leaderboard.data.ranking import NO_DEFENSE, Board, Ranking
+from leaderboard.data.defenses import DefenseBoard, DefenseEntry
+from leaderboard.data.ranking import NO_DEFENSE, Board, Entry
 from leaderboard.views.matrix import (
-    NOT_RUN,
+    OTHER_TEXT,
     TOKENS_ONLY,
     Cell,
     Column,
     Head,
+    LineKey,
     Matrix,
-    average,
+    line_keys,
     make_matrix,
 )
+from leaderboard.views.summary import Summary, summaries
 
 
 def attack_matrix(metric: str, tasks: Sequence[TaskRow], boards: Iterable[Board]) -> Matrix:
     """What each attack recovers where nothing defends.
 
-    The attack that leads most tasks comes first, then the one of the highest mean over the tasks
-    that it was tried on, where a failure counts as nothing recovered.
+    The attack that leads most lines comes first, then the one that beats most others on the lines
+    that both were run on.
     """
-    plain = {board.task: board for board in boards if board.defense == NO_DEFENSE}
-    heads = {(row.attack, row.seed): row for board in plain.values() for row in board.rows}
-    runs = Counter(attack for attack, _ in heads)
+    plain: dict[LineKey, Board] = {(b.task, b.seed): b for b in boards if b.defense == NO_DEFENSE}
+    keys = line_keys(tasks, _seeds(plain))
+    heads = {row.attack: row for board in plain.values() for row in board.rows}
     columns: list[Column] = []
     left_out = set()
-    for (attack, seed), row in sorted(heads.items()):
-        cells = {t.name: _attack_cell(plain.get(t.name), metric, attack, seed) for t in tasks}
+    for attack, row in sorted(heads.items()):
+        cells = {key: _attack_cell(plain.get(key), metric, attack) for key in keys}
         said = cells.values()
         if any(cell.entry or cell.reason for cell in said if cell.label != TOKENS_ONLY):
-            columns.append((Head(row, runs[attack] > 1, reference=row.baseline), cells))
+            columns.append((Head(row, reference=row.baseline), cells))
         elif any(cell.label == TOKENS_ONLY for cell in said):
             left_out.add(attack)
-    columns.sort(key=lambda column: _strength(list(column[1].values())), reverse=True)
-    return make_matrix(metric, tasks, columns, 0.0, tuple(sorted(left_out)))
+    ordered = _in_order(columns, keys, 0.0)
+    return make_matrix(metric, tasks, keys, ordered, 0.0, tuple(sorted(left_out)))
 
 
-def _strength(cells: Sequence[Cell]) -> tuple[int, float]:
-    return sum(cell.leads for cell in cells), average(cells, missing=0.0)
+def _seeds(places: Iterable[tuple[str, int | None]]) -> dict[str, set[int]]:
+    found: dict[str, set[int]] = {}
+    for task, seed in places:
+        if seed is not None:
+            found.setdefault(task, set()).add(seed)
+    return found
 
 
-def _attack_cell(board: Board | None, metric: str, attack: str, seed: int) -> Cell:
-    rows = board.rows if board else ()
-    row = next((r for r in rows if (r.attack, r.seed) == (attack, seed)), None)
+def _in_order(columns: Sequence[Column], keys: Sequence[LineKey], missing: float) -> list[Column]:
+    """Columns by lines led, then by how many others they beat; what everything is compared with
+    has no privilege."""
+    over_all = summaries(keys, [cells for _, cells in columns], missing)
+    order = sorted(range(len(columns)), key=lambda place: _strength(over_all[place]), reverse=True)
+    return [columns[place] for place in order]
+
+
+def _strength(summary: Summary) -> tuple[int, int, int]:
+    return summary.leads, summary.beaten, summary.wins
+
+
+def _attack_cell(board: Board | None, metric: str, attack: str) -> Cell:
+    row = board.row(attack) if board else None
     if not board or not row:
         return Cell()
-    ranking = _ranking(board, metric)
+    ranking = board.ranking(metric)
     for entry in ranking.entries if ranking else ():
         if entry.row is row:
-            return Cell(entry, leads=bool(ranking and entry in ranking.leaders))
+            return Cell(entry, tried=True, leads=bool(ranking and entry in ranking.leaders))
     if ranking and row in ranking.token_sets:
         return Cell(label=TOKENS_ONLY, reason="the attack names token types and writes no sentence")
-    return Cell(label=row.status, reason=row.reason or f"its score has no {metric}")
+    reason = row.reason or f"its score has no {metric}"
+    return Cell(tried=not row.ruled_out and not row.measured, label=row.status, reason=reason)
 
 
-def defense_matrix(metric: str, tasks: Sequence[TaskRow], boards: Iterable[Board]) -> Matrix:
+def defense_matrix(
+    metric: str,
+    tasks: Sequence[TaskRow],
+    boards: Iterable[Board],
+    ranked: Iterable[DefenseBoard],
+) -> Matrix:
     """What the strongest attack still recovers under each defense.
 
-    No defense comes first, then the defense that leaves least on the tasks that it was tried on;
-    where all attacks failed, that counts as a full leak, because nothing was shown.
+    No defense comes first, then the defense that leads most lines, then the one that beats most
+    others where both have faced the whole panel. Where all attacks failed, that counts as a full
+    leak, because nothing was shown.
     """
-    by_place: Mapping[tuple[str, str], Board] = {(b.task, b.defense): b for b in boards}
+    by_place = {(b.task, b.seed, b.defense): b for b in boards}
+    by_line = {(b.task, b.seed): b for b in ranked if b.metric == metric}
+    keys = line_keys(tasks, _seeds((task, seed) for task, seed, _ in by_place))
     heads = {board.defense: board.rows[0] for board in by_place.values()}
     columns: list[Column] = [
         (
             Head(row, reference=name == NO_DEFENSE),
-            {t.name: _defense_cell(by_place.get((t.name, name)), metric) for t in tasks},
+            {key: _defense_cell(by_place, by_line, key, name, metric) for key in keys},
         )
         for name, row in sorted(heads.items())
     ]
-    columns.sort(
-        key=lambda column: (
-            column[0].row.defense != NO_DEFENSE,
-            average(column[1].values(), missing=1.0),
-        )
-    )
-    return make_matrix(metric, tasks, columns, 1.0)
+    columns = _in_order(columns, keys, 1.0)
+    columns.sort(key=lambda column: column[0].row.defense != NO_DEFENSE)
+    return make_matrix(metric, tasks, keys, columns, 1.0)
 
 
-def _defense_cell(board: Board | None, metric: str) -> Cell:
-    if not board:
+def _defense_cell(
+    by_place: Mapping[tuple[str, int, str], Board],
+    by_line: Mapping[tuple[str, int], DefenseBoard],
+    key: LineKey,
+    defense: str,
+    metric: str,
+) -> Cell:
+    task, seed = key
+    board = by_place.get((task, seed, defense)) if seed is not None else None
+    if not board or seed is None:
         return Cell()
-    ranking = _ranking(board, metric)
-    if not ranking:
-        first = next(iter(board.unranked), None)
-        return Cell(label=first.status if first else NOT_RUN, reason=first.reason if first else "")
-    strongest = max(ranking.entries, key=lambda entry: entry.value.mean)
-    return Cell(strongest, rivals=len(ranking.entries))
+    line = by_line.get((task, seed))
+    for entry in line.entries if line else ():
+        if entry.defense == defense:
+            return _entry_cell(entry, board, leads=bool(line and entry in line.leaders))
+    if board.ranking(metric):
+        return Cell(label=OTHER_TEXT, reason="run on other private text than the others; run again")
+    first = next(iter(board.unranked), None)
+    if not first:
+        return Cell()
+    return Cell(tried=not first.ruled_out, label=first.status, reason=first.reason)
 
 
-def _ranking(board: Board, metric: str) -> Ranking | None:
-    return next((r for r in board.rankings if r.metric == metric), None)
+def _entry_cell(entry: DefenseEntry, board: Board, leads: bool) -> Cell:
+    strongest = entry.strongest
+    row = board.row(strongest.attack)
+    assert row is not None, "a worst case names a row of its board"
+    shown = Entry(entry.rank, entry.shared, row, strongest.value)
+    complete = entry.case.complete
+    return Cell(
+        shown, tried=complete, leads=leads, rivals=strongest.rivals, lacking=entry.case.missing
+    )

@@ -1,0 +1,1 @@
+"""Charts of the leaderboard: from plain data to SVG, without a browser."""

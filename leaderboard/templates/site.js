@@ -1,0 +1,5 @@
+"use strict";
+{% include "sort.js" %}
+{% include "help.js" %}
+{% include "filter.js" %}
+{% include "viewer.js" %}
