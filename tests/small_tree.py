@@ -27,7 +27,8 @@ from tasks.suites.mini import SUITE as MINI
 LITTLE = dict(rows=64, epochs=1, batch_size=16, validation_rows=16, test_rows=24, checks=1)
 TASKS = tuple(
     replace(task, name=task.name.replace("mini/", "tiny/"), snapshots=1,
-            training=replace(task.training, **LITTLE))
+            training=task.training and replace(task.training, **LITTLE),
+            federation=task.federation and replace(task.federation, clients=8, sampled=2, rounds=2))
     for task in MINI.tasks
     if task.name.removeprefix("mini/") in {tasks!r}
 )

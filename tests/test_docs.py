@@ -55,6 +55,17 @@ def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= MOST_LINES
 
 
+PLACEHOLDER = re.compile(r"(?<![\w/.`])@[a-z]+\b")
+
+
+@pages
+def test_no_placeholder_waits_for_a_figure(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert PLACEHOLDER.search("bought by @name.")
+    assert not PLACEHOLDER.search("film@wikitext, a@b.org")
+    assert PLACEHOLDER.findall(text) == []
+
+
 # ----------------------------------------------------------------------------------------- links
 
 

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from leaderboard.render.pages import render_pages
 from leaderboard.render.site import render
+from leaderboard.views.timing import load_timing
+from tests.leaderboard.hostile import hostile_board, write_hostile_timing
 from tests.leaderboard.samples import sample_catalogue, write_sample_results
 
 
@@ -23,3 +26,10 @@ def sample_site(sample_results: Path, tmp_path_factory: pytest.TempPathFactory) 
     """The site drawn from the sample results: its root folder."""
     out = tmp_path_factory.mktemp("sites") / "site"
     return render(sample_results, out, sample_catalogue()).parent
+
+
+@pytest.fixture(scope="session")
+def hostile_pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """All pages of results and a catalog whose every text is a script."""
+    timing = write_hostile_timing(tmp_path_factory.mktemp("timing") / "timing.json")
+    return render_pages(hostile_board(), timing=load_timing(timing))

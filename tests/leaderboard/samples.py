@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import fmean, pstdev
 
 from benchmark.files import Parameters, file_digest
+from benchmark.results.measure import summary
 from benchmark.results.schema import (
     Example,
     MetricValue,
@@ -29,6 +29,10 @@ from leaderboard.data.catalog import (
 
 HOSTILE = "<script>alert('leak')</script>"
 SNAPSHOTS = 8
+MANY = 16
+"""Snapshots of the sample results: enough to tell all of their attacks apart."""
+PANEL = ("prior_only", "bag_of_words", "lamp", "dager")
+"""Attacks that every defense has to face in the sample results."""
 BASELINES = ("random", "prior_only")
 SENTENCE_METRICS = ("rouge1", "rouge2", "rougeL", "best_rougeL", "exact_match", "nerr")
 TYPE_METRICS = ("type_precision", "type_recall", "type_f1", "ptlr")
@@ -129,6 +133,8 @@ def make_record(
     reason: str = "",
     snapshots: list[SnapshotResult] | None = None,
     version: int = 1,
+    told: list[str] | None = None,
+    baseline: bool | None = None,
 ) -> Record:
     """A record with sound defaults."""
     made = make_snapshots() if snapshots is None and status is Status.OK else snapshots or []
@@ -138,12 +144,14 @@ def make_record(
         task_version=version,
         attack=attack,
         attack_parameters=attack_parameters or {},
+        baseline=baseline,
         defense=defense,
         defense_parameters=defense_parameters or {},
         seed=seed,
         status=status,
         reason=reason,
         snapshots=made,
+        told=told,
         prepare_seconds=0.2 if made else None,
         peak_mb=812.4 if made else None,
         bytes_up=4_194_304.0 if made else None,
@@ -152,10 +160,8 @@ def make_record(
 
 
 def make_value(values: list[float]) -> MetricValue:
-    """Mean and a normal interval; near enough to a bootstrap for pages."""
-    mean, half = fmean(values), 1.96 * pstdev(values) / len(values) ** 0.5
-    low, high = max(0.0, mean - half), min(1.0, mean + half)
-    return MetricValue(mean=mean, low=low, high=high, n=len(values), values=values)
+    """Mean and Student's interval."""
+    return summary("", values)
 
 
 def store(results: Path, record: Record, score: Score | None = None) -> Path:
@@ -179,7 +185,7 @@ def make_score(
     given = metrics or {"rougeL": [0.5] * SNAPSHOTS, "type_f1": [0.6] * SNAPSHOTS}
     return Score(
         record_digest="",
-        metrics={name: make_value(values) for name, values in given.items()},
+        metrics={name: summary(name, values) for name, values in given.items()},
         examples=examples or [],
     )
 
@@ -209,7 +215,8 @@ def _store_cell(results: Path, task: str, attack: str, loss: str, defense: str) 
         defense_parameters=settings,
         status=status,
         reason=reason,
-        snapshots=make_snapshots(failed=failed, token_sets=token_sets) if not reason else [],
+        baseline=attack in BASELINES,
+        snapshots=make_snapshots(MANY, failed, token_sets) if not reason else [],
     )
     level = ATTACKS[attack, loss] * TASKS[task][1] * left
     source = random.Random(f"{task} {attack} {loss} {defense}")
@@ -232,8 +239,10 @@ def _score(source: random.Random, level: float, token_sets: bool, failed: int) -
     names = TYPE_METRICS if token_sets else SENTENCE_METRICS + TYPE_METRICS
     metrics = {}
     for name in names:
-        raw = [source.gauss(level * (1.1 if name in TYPE_METRICS else 1), 0.08) for _ in range(8)]
-        kept = [min(max(value, 0.0), 1.0) for value in raw[: SNAPSHOTS - failed]]
+        raw = [
+            source.gauss(level * (1.1 if name in TYPE_METRICS else 1), 0.08) for _ in range(MANY)
+        ]
+        kept = [min(max(value, 0.0), 1.0) for value in raw[: MANY - failed]]
         metrics[name] = kept + [0.0] * failed
     examples = [] if token_sets else [_example(source, i, level) for i in range(len(SENTENCES))]
     score = make_score(metrics, examples)
@@ -254,7 +263,7 @@ def sample_catalogue() -> Catalog:
     """What a registry would tell about the sample results, one broken plug-in included."""
     return Catalog(
         suites=(
-            SuiteRow("mini", "Tiny models and embedded corpora; runs on two cores in minutes."),
+            SuiteRow("mini", "Tiny models and embedded corpora.", (("classification", PANEL),)),
             SuiteRow("paper", "The papers' own corpora, models and batch sizes."),
         ),
         tasks=(
@@ -276,13 +285,15 @@ def _task_row(name: str, family: str) -> TaskRow:
         summary="Recover the sentences of one batch from the gradient of a tiny trained model.",
         batch_size=int(name.rsplit("-b", 1)[1]) if "-b" in name else 1,
         batch_tokens=None if "-b" in name else 100,
-        snapshots=SNAPSHOTS,
+        snapshots=MANY,
         model="builtin:bert-tiny",
         corpus="builtin:cola",
         checkpoint="Trained on the public split for two epochs.",
+        seen="domain",
         mode="eval",
         precision="float32",
         grants=("labels", "lengths"),
+        panel=PANEL,
         papers=("Balunović et al., LAMP: Extracting Text from Gradients, 2022",),
     )
 

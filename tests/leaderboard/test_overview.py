@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from benchmark.files import Parameters
 from benchmark.results.schema import Status
 from leaderboard.data.catalog import TaskRow
+from leaderboard.data.defenses import defense_boards, worst_cases_of
 from leaderboard.data.ordering import by_family, family_title, stem, task_order
 from leaderboard.data.ranking import boards
 from leaderboard.data.rows import Row
@@ -29,6 +31,7 @@ def row(
     defense: str = "none",
     parameters: Parameters | None = None,
     token_sets: bool = False,
+    seed: int = 0,
 ) -> Row:
     """A scored row whose every snapshot is worth `level`."""
     record = make_record(
@@ -37,6 +40,7 @@ def row(
         defense,
         attack_parameters=parameters,
         snapshots=make_snapshots(token_sets=token_sets),
+        seed=seed,
     )
     score = make_score({"rougeL": [level] * 8, "type_f1": [level] * 8})
     return Row(record, score, baseline=attack in BASELINES)
@@ -45,6 +49,13 @@ def row(
 def attacks(rows: list[Row], metric: str = "rougeL") -> Matrix:
     """The matrix of attacks on `TASKS`."""
     return attack_matrix(metric, TASKS, boards(rows, {task.name: task.family for task in TASKS}))
+
+
+def defenses(rows: list[Row], panel: tuple[str, ...] = ("a",)) -> Matrix:
+    """The matrix of defenses on `TASKS`, all with the same panel."""
+    made = boards(rows, {})
+    cases = worst_cases_of(made, {task.name: panel for task in TASKS})
+    return defense_matrix("rougeL", TASKS, made, defense_boards(cases, "rougeL"))
 
 
 def columns(matrix: Matrix) -> list[str]:
@@ -81,29 +92,79 @@ def test_any_names_have_one_order(names: list[str]) -> None:
     assert sorted(made, key=task_order) == sorted(shuffled, key=task_order)
 
 
-def test_columns_are_ordered_by_tasks_led_and_then_by_their_mean() -> None:
+def test_columns_are_ordered_by_lines_led_and_then_by_whom_they_beat() -> None:
     rows = [row("s/wiki", "weak", 0.3), row("s/cola", "weak", 0.3), row("s/wiki", "strong", 0.9)]
-    matrix = attacks([*rows, row("s/cola", "late", 0.2)])
-    assert columns(matrix) == ["strong", "weak", "late"]
-    strong = matrix.means[0]
-    assert (strong.value, strong.tried, strong.tasks) == (0.9, 1, 2)  # cola was not tried
+    matrix = attacks([*rows, row("s/cola", "late", 0.2), row("s/cola", "good", 0.5)])
+    assert columns(matrix) == ["good", "strong", "weak", "late"]
 
 
-def test_a_failure_counts_and_what_cannot_be_does_not() -> None:
+def test_means_are_over_the_lines_that_all_were_run_on() -> None:
+    """The one that was spared the hard task gains nothing by it."""
+    rows = [row("s/wiki", "spared", 0.8), row("s/wiki", "brave", 0.8), row("s/cola", "brave", 0.1)]
+    matrix = attacks(rows)
+    over = dict(zip(columns(matrix), matrix.summaries, strict=True))
+    assert over["spared"].common == over["brave"].common == 1
+    assert over["spared"].mean == over["brave"].mean == 0.8
+    assert (over["spared"].tried, over["brave"].tried) == (1, 2)
+
+
+def test_without_a_common_line_columns_meet_in_pairs() -> None:
+    rows = [row("s/wiki", "a", 0.9), row("s/wiki", "b", 0.3), row("s/cola", "b", 0.5)]
+    matrix = attacks([*rows, row("s/cola", "c", 0.9), row("s/x", "c", 0.2)])
+    over = dict(zip(columns(matrix), matrix.summaries, strict=True))
+    assert [summary.mean for summary in over.values()] == [None] * 3
+    duels = {name: (s.wins, s.ties, s.losses, s.beaten) for name, s in over.items()}
+    assert duels == {"a": (1, 0, 0, 1), "b": (0, 0, 2, -2), "c": (1, 0, 0, 1)}
+
+
+def test_a_failure_counts_and_what_is_ruled_out_does_not() -> None:
     failed = Row(make_record("s/cola", "a", status=Status.TIMEOUT, reason="too slow"))
     refused = Row(make_record("s/cola", "b", status=Status.UNSUPPORTED, reason="needs labels"))
     rows = [row("s/wiki", "a", 0.4), row("s/wiki", "b", 0.4), row("s/cola", "c", 0.1)]
-    matrix = attacks([*rows, failed, refused])
-    means = dict(zip(columns(matrix), matrix.means, strict=True))
-    assert (means["a"].value, means["a"].tried) == (0.2, 2)
-    assert (means["b"].value, means["b"].tried) == (0.4, 1)
+    rows += [row("s/wiki", "c", 0.2)]
+    over = dict(zip(columns(m := attacks([*rows, failed, refused])), m.summaries, strict=True))
+    assert (over["a"].tried, over["b"].tried) == (2, 1)
+    assert (over["a"].wins, over["a"].ties, over["a"].losses) == (1, 1, 1)
+    assert (over["b"].wins, over["b"].ties, over["b"].losses) == (1, 1, 0)
+    without = attacks([each for each in rows if each.attack != "b"] + [failed])
+    assert [summary.mean for summary in without.summaries] == [0.2, 0.15000000000000002]
 
 
-def test_lines_stand_under_their_family_with_its_means() -> None:
+def test_what_an_attack_refused_while_it_ran_does_not_excuse_it() -> None:
+    snapshots = [
+        s.model_copy(update={"status": Status.UNSUPPORTED, "sentences": [], "reason": "too long"})
+        for s in make_snapshots()
+    ]
+    record = make_record("s/cola", "a", status=Status.UNSUPPORTED, snapshots=snapshots)
+    zeros = make_score({"rougeL": [0.0] * 8})
+    rows = [row("s/wiki", "a", 0.4), row("s/cola", "b", 0.1), row("s/wiki", "b", 0.2)]
+    matrix = attacks([*rows, Row(record, zeros)])
+    over = dict(zip(columns(matrix), matrix.summaries, strict=True))
+    assert (over["a"].tried, over["a"].common, over["a"].mean) == (2, 2, 0.2)
+    (cell,) = [c for line in matrix.lines for c in line.cells if c.label == "unsupported"]
+    assert cell.tried
+    assert not cell.entry
+
+
+def test_seeds_are_lines_of_their_own() -> None:
+    rows = [row("s/wiki", "a", 0.4, seed=s) for s in (100, 0)]
+    matrix = attacks([*rows, row("s/wiki", "b", 0.3), row("s/cola", "a", 0.8)])
+    assert [(line.task.name, line.seed, line.says_seed) for line in matrix.lines] == [
+        ("s/wiki", 0, True),
+        ("s/wiki", 100, True),
+        ("s/cola", 0, False),
+    ]
+    for line in matrix.lines:
+        shown = [cell.entry.row for cell in line.cells if cell.entry]
+        assert {each.seed for each in shown} == {line.seed}
+        assert len({each.record.snapshot_set for each in shown}) == 1
+
+
+def test_lines_stand_under_their_family_with_its_summaries() -> None:
     matrix = attacks([row("s/wiki", "a", 0.4), row("s/cola", "a", 0.8)])
     assert [group.family for group in matrix.groups] == [LM, CLS]
     assert [line.task.name for line in matrix.lines] == ["s/wiki", "s/cola"]
-    assert [group.means[0].value for group in matrix.groups] == [0.4, 0.8]
+    assert [group.summaries[0].mean for group in matrix.groups] == [0.4, 0.8]
 
 
 def test_only_the_first_of_several_sizes_says_what_it_is() -> None:
@@ -122,7 +183,7 @@ def test_an_attack_leads_only_above_the_floors() -> None:
         [row("s/wiki", "a", 0.4), row("s/wiki", "b", 0.4), row("s/wiki", "random", 0.1)]
     )
     assert [cell.leads for cell in above.lines[0].cells] == [True, True, False]
-    assert [mean.leads for mean in above.means] == [1, 1, 0]
+    assert [summary.leads for summary in above.summaries] == [1, 1, 0]
     level = attacks([row("s/wiki", "a", 0.4), row("s/wiki", "prior_only", 0.4)])
     assert not any(cell.leads for cell in level.lines[0].cells)
 
@@ -138,7 +199,7 @@ def test_tasks_with_floors_only_are_set_aside() -> None:
     )
     assert [line.task.name for line in made.lines] == ["s/wiki"]
     assert [task.name for task in made.quiet] == ["s/cola", "s/x"]
-    assert made.means[columns(made).index("random")].value == 0.4
+    assert made.summaries[columns(made).index("random")].mean == 0.4
     alone = attacks([row("s/wiki", "random", 0.4)])
     assert len(alone.lines) == 3
     assert not alone.quiet
@@ -162,13 +223,43 @@ def test_defenses_start_with_none_and_then_leave_least_first() -> None:
         for attack, strength in (("a", 1.0), ("b", 0.5))
         for defense, level in (("prune", 0.5), ("none", 0.9), ("dpsgd", 0.1))
     ]
-    half = row("s/wiki", "a", 0.2, defense="half")  # not tried on cola
-    matrix = defense_matrix("rougeL", TASKS, boards([*made, half], {}))
-    heads = [head.row.defense for head in matrix.heads]
-    assert heads == ["none", "dpsgd", "half", "prune"]
+    matrix = defenses(made)
+    assert [head.row.defense for head in matrix.heads] == ["none", "dpsgd", "prune"]
     strongest = matrix.lines[0].cells[0]
     assert strongest.entry is not None
     assert (strongest.entry.row.attack, strongest.rivals) == ("a", 2)
+    assert [cell.leads for cell in matrix.lines[0].cells] == [False, True, False]
+    assert [cell.entry.rank for cell in matrix.lines[0].cells if cell.entry] == [3, 1, 2]
+
+
+def test_a_defense_with_an_incomplete_panel_cannot_lead() -> None:
+    """It faced the weaker attack alone."""
+    made = [row("s/wiki", attack, 0.5, defense="prune") for attack in ("a", "b")]
+    made += [row("s/wiki", attack, 0.9, defense="none") for attack in ("a", "b")]
+    made += [row("s/wiki", "b", 0.0, defense="untried")]
+    matrix = defenses(made, panel=("a", "b"))
+    cells = {h.row.defense: c for h, c in zip(matrix.heads, matrix.lines[0].cells, strict=True)}
+    untried = cells["untried"]
+    assert untried.entry is not None
+    assert (untried.entry.rank, untried.leads, untried.tried) == (0, False, False)
+    assert [(member.attack, member.outcome) for member in untried.lacking] == [("a", "not run")]
+    assert cells["prune"].leads
+    assert matrix.heads[-1].row.defense == "untried"
+
+
+def test_defenses_on_other_text_are_not_compared() -> None:
+    def with_truths(each: Row, truths: str) -> Row:
+        assert each.score is not None
+        return replace(each, score=each.score.model_copy(update={"truths": truths}))
+
+    made = [with_truths(row("s/wiki", "a", 0.9), "new")]
+    made += [with_truths(row("s/wiki", "a", 0.5, defense="prune"), "new")]
+    made += [with_truths(row("s/wiki", "a", 0.1, defense="old"), "old")]
+    matrix = defenses(made)
+    cells = {h.row.defense: c for h, c in zip(matrix.heads, matrix.lines[0].cells, strict=True)}
+    assert cells["old"].entry is None
+    assert cells["old"].label == "other text"
+    assert cells["prune"].leads
 
 
 def test_a_reason_is_said_once_with_all_its_tasks() -> None:

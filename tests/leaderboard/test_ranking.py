@@ -1,22 +1,13 @@
-"""Ranks are shared where intervals overlap, and never depend on the order of the input."""
+"""Boards hold what was run on the same snapshots, and ranks follow from paired differences."""
 
 from __future__ import annotations
 
-import random
-
-from hypothesis import given
-from hypothesis import strategies as st
-
+from benchmark.results.measure import summary
 from benchmark.results.schema import MetricValue, Record, Score, Status
 from leaderboard.data.ranking import Board, Row, boards, main_metrics, shared_ranks
 from tests.leaderboard.samples import make_record, make_score, make_snapshots
 
 FAMILIES = {"mini/cola-b1": "classification", "mini/iwslt": "translation"}
-
-
-def interval(mean: float, low: float, high: float) -> MetricValue:
-    """A value whose single snapshots do not matter."""
-    return MetricValue(mean=mean, low=low, high=high, n=8, values=[mean] * 8)
 
 
 def scored(record: Record, score: Score | None = None) -> Row:
@@ -30,63 +21,47 @@ def only_board(rows: list[Row]) -> Board:
     return board
 
 
-INTERVALS = st.lists(
-    st.tuples(*[st.integers(0, 12)] * 3).map(
-        lambda ends: interval(*(sorted(ends)[i] / 12 for i in (1, 0, 2)))
-    ),
-    max_size=12,
-)
+def value(values: list[float]) -> MetricValue:
+    """A value by its snapshots."""
+    return summary("rougeL", values)
 
 
-def test_overlapping_intervals_share_a_rank() -> None:
-    values = [interval(0.9, 0.8, 1.0), interval(0.85, 0.75, 0.95), interval(0.3, 0.2, 0.4)]
-    assert shared_ranks(values) == [1, 1, 3]
+def test_a_small_difference_on_every_snapshot_is_a_difference() -> None:
+    """Though the intervals of the two means overlap almost wholly."""
+    level = [i / 20 for i in range(1, 17)]
+    first, second = value([x + 0.05 for x in level]), value(level)
+    assert first.low < second.mean < first.high
+    assert shared_ranks([first, second]) == [1, 2]
+    assert shared_ranks([first, second], upward=False) == [2, 1]
 
 
-def test_intervals_that_only_touch_cannot_be_told_apart() -> None:
-    assert shared_ranks([interval(0.9, 0.8, 1.0), interval(0.7, 0.6, 0.8)]) == [1, 1]
+def test_differences_that_come_and_go_are_none() -> None:
+    first, second = value([1.0, 0.0] * 8), value([0.0, 0.9] * 8)
+    assert shared_ranks([first, second]) == [1, 1]
 
 
-def test_a_wide_interval_is_no_advantage() -> None:
-    values = [interval(0.9, 0.85, 0.95), interval(0.8, 0.79, 0.81), interval(0.7, 0.5, 0.9)]
-    assert shared_ranks(values) == [1, 2, 2]
-
-
-def test_ranks_are_counted_as_in_sport() -> None:
-    values = [interval(0.9, 0.8, 1.0), interval(0.8, 0.7, 0.9), interval(0.75, 0.6, 0.85)]
-    assert shared_ranks([*values, interval(0.5, 0.4, 0.65)]) == [1, 1, 1, 4]
-
-
-def test_nothing_to_rank() -> None:
+def test_equal_means_share_a_rank_and_nothing_is_nothing() -> None:
+    assert shared_ranks([value([0.2, 0.4] * 8), value([0.4, 0.2] * 8)]) == [1, 1]
     assert shared_ranks([]) == []
 
 
-@given(INTERVALS, st.randoms(use_true_random=False))
-def test_ranks_do_not_depend_on_order(values: list[MetricValue], source: random.Random) -> None:
-    order = list(range(len(values)))
-    source.shuffle(order)
-    ranks = shared_ranks(values)
-    assert shared_ranks([values[i] for i in order]) == [ranks[i] for i in order]
+def test_values_of_other_snapshots_are_not_paired() -> None:
+    assert shared_ranks([value([0.9] * 16), value([0.1] * 8)]) == [1, 1]
 
 
-@given(INTERVALS)
-def test_dominance_and_means_are_respected(values: list[MetricValue]) -> None:
-    ranks = shared_ranks(values)
-    for rank, value in zip(ranks, values, strict=True):
-        for other_rank, other in zip(ranks, values, strict=True):
-            if value.low > other.high:
-                assert rank < other_rank
-            if value.mean > other.mean:
-                assert rank <= other_rank
-            if value.mean == other.mean:
-                assert rank == other_rank
+def test_too_few_snapshots_for_so_many_attacks_are_said_to_be() -> None:
+    def board(attacks: int) -> Board:
+        return only_board(
+            [
+                scored(make_record(attack=f"a{i}"), make_score({"rougeL": [i / 10] * 8}))
+                for i in range(attacks)
+            ]
+        )
 
-
-@given(INTERVALS.filter(bool))
-def test_the_highest_mean_is_first(values: list[MetricValue]) -> None:
-    ranks = shared_ranks(values)
-    assert ranks[max(range(len(values)), key=lambda i: values[i].mean)] == 1
-    assert all(1 <= rank <= len(values) for rank in ranks)
+    assert board(4).rankings[0].decidable
+    assert [entry.rank for entry in board(4).rankings[0].entries] == [1, 2, 3, 4]
+    assert not board(6).rankings[0].decidable
+    assert {entry.rank for entry in board(6).rankings[0].entries} == {1}
 
 
 def test_translation_is_ranked_by_token_types() -> None:
@@ -140,10 +115,63 @@ def test_every_row_is_shown_somewhere_exactly_once() -> None:
     assert {row.attack for row in board.unranked} == {"odd", "tag"}
 
 
-def test_each_seed_is_its_own_row() -> None:
-    board = only_board([scored(make_record(seed=seed)) for seed in (2, 0, 1)])
-    assert [entry.row.seed for entry in board.rankings[0].entries] == [0, 1, 2]
-    assert all(entry.shared and entry.rank == 1 for entry in board.rankings[0].entries)
+def test_each_seed_has_its_own_board() -> None:
+    rows = [scored(make_record(seed=s, attack=a)) for s in (2, 0) for a in ("lamp", "tag")]
+    made = boards(rows, FAMILIES)
+    assert [board.seed for board in made] == [0, 2]
+    assert all({row.seed for row in board.rows} == {board.seed} for board in made)
+
+
+def test_other_snapshots_are_another_board() -> None:
+    """No row of a board comes from other snapshots than its neighbors'; old ones are set apart."""
+
+    def moved(record: Record, digest: str, year: int) -> Record:
+        changed = [s.model_copy(update={"digest": digest * 64}) for s in record.snapshots]
+        created = record.provenance.created.replace(year=year)
+        origin = record.provenance.model_copy(update={"created": created})
+        return record.model_copy(update={"snapshots": changed, "provenance": origin})
+
+    rows = [
+        scored(moved(make_record(attack="old"), "1", 2024)),
+        scored(moved(make_record(attack="new"), "2", 2026)),
+        scored(moved(make_record(attack="newer"), "2", 2025)),
+        Row(make_record(attack="refused", status=Status.UNSUPPORTED, reason="needs labels")),
+    ]
+    current, former = boards(rows, FAMILIES)
+    assert (current.current, former.current) == (True, False)
+    assert {row.attack for row in current.rows} == {"new", "newer", "refused"}
+    assert {row.attack for row in former.rows} == {"old"}
+    for board in (current, former):
+        assert len({row.record.snapshot_set for row in board.rows if row.record.snapshots}) == 1
+
+
+def test_the_best_baseline_stands_beside_every_metric() -> None:
+    def row(attack: str, recall: float, error: float, baseline: bool) -> Row:
+        values = {"rougeL": [0.1] * 8, "sentence_recall": [recall] * 8}
+        score = make_score(values | {"type_count_error": [error] * 8, "seconds": [1.0] * 8})
+        return Row(make_record(attack=attack), score, baseline=baseline)
+
+    board = only_board(
+        [
+            row("film", 0.9, 0.1, False),
+            row("public_sentences", 0.44, 0.6, True),
+            row("random", 0.1, 0.5, True),
+        ]
+    )
+    recall, error = board.guesses["sentence_recall"], board.guesses["type_count_error"]
+    assert (recall.attack, recall.value.mean) == ("public_sentences", 0.44)
+    assert (error.attack, error.value.mean) == ("random", 0.5), "less is better"
+    assert "seconds" not in board.guesses
+    assert board.rankings[0].baseline == 0.1
+
+
+def test_any_metric_may_rank() -> None:
+    rows = [
+        scored(make_record(attack=a), make_score({"type_count_error": [e] * 8}))
+        for a, e in (("far", 0.9), ("near", 0.1))
+    ]
+    (board,) = boards(rows, FAMILIES, "type_count_error")
+    assert [(e.rank, e.row.attack) for e in board.rankings[0].entries] == [(1, "near"), (2, "far")]
 
 
 def test_versions_and_defenses_are_never_ranked_together() -> None:

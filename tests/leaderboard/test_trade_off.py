@@ -1,110 +1,142 @@
-"""Worst cases and the privacy-utility trade-off: which attack counts, where a defense stands."""
+"""The privacy-utility trade-off: where a defense stands, and which may be on the Pareto front."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 
-from benchmark.results.schema import Status, WorstCase
-from benchmark.results.store import WORST_CASE_FILE, record_files
+from benchmark.results.schema import Status
 from benchmark.results.utility_summary import UtilityCost
-from benchmark.results.worst_case import worst_case, worst_cases, write_worst_cases
 from leaderboard.data.catalog import Catalog, SuiteRow, TaskRow
+from leaderboard.data.defenses import DefenseBoard, defense_boards, worst_cases_of
+from leaderboard.data.ranking import Row, boards
 from leaderboard.render.pages import render_pages
 from leaderboard.views.board import Leaderboard
-from leaderboard.views.trade_off import trade_off
-from tests.leaderboard.samples import HOSTILE, make_record, make_score, make_value, store
+from leaderboard.views.trade_off import TradeOff, overview_trade_offs, trade_offs
+from tests.leaderboard.samples import HOSTILE, make_record, make_score, make_value
 
 TASK = TaskRow(
-    "s/wiki", "language-modeling", "Reads.", utility=("perplexity",), trained_as="s/wiki"
+    "s/wiki",
+    "language-modeling",
+    "Reads.",
+    utility=("perplexity",),
+    trained_as="s/wiki",
+    trained_batch=16,
+    panel=("dager",),
 )
+LARGER = replace(TASK, name="s/wiki-b16", batch_size=16)
+LEVELS = (("none", 1.0), ("prune", 0.5), ("dpsgd", 0.0))
 
 
-def leak(defense: str, level: float, attack: str = "dager") -> WorstCase:
-    record = make_record("s/wiki", attack, defense)
-    return worst_case([(record, make_score({"rougeL": [level] * 8, "type_f1": [level] * 8}))])
+def rows(
+    task: str = "s/wiki",
+    attack: str = "dager",
+    levels: tuple[tuple[str, float], ...] = LEVELS,
+    seed: int = 0,
+) -> list[Row]:
+    """What an attack reaches under several defenses."""
+    return [
+        Row(
+            make_record(task, attack, defense, seed=seed),
+            make_score({"rougeL": [level] * 8, "type_f1": [level] * 8}),
+        )
+        for defense, level in levels
+    ]
+
+
+def ranked(given: list[Row], panel: tuple[str, ...] = ("dager",)) -> tuple[DefenseBoard, ...]:
+    made = boards(given, {})
+    return defense_boards(worst_cases_of(made, {row.task: panel for row in given}), "rougeL")
 
 
 def cost(defense: str, perplexity: float, seconds: float = 0.1) -> UtilityCost:
     metrics = {
-        "perplexity": make_value([perplexity]).model_copy(update={"high": perplexity}),
+        "perplexity": make_value([perplexity]),
         "step_seconds": make_value([seconds]),
     }
-    return UtilityCost(
-        "s/wiki", defense, metrics, 3.5 if defense == "dpsgd" else None, Status.OK, ""
-    )
+    epsilon = 3.5 if defense == "dpsgd" else None
+    return UtilityCost("s/wiki", defense, metrics, epsilon, Status.OK, "", (0, 1, 2))
 
 
-LEAKS = {
-    ("s/wiki", name): leak(name, level)
-    for name, level in (("none", 1.0), ("prune", 0.5), ("dpsgd", 0.0))
-}
-PRICES = {
+COSTS = {
     ("s/wiki", name): cost(name, value, seconds)
     for name, value, seconds in (("none", 10.0, 0.1), ("prune", 20.0, 0.2), ("dpsgd", 40.0, 0.4))
 }
 
 
-def test_the_worst_attack_counts_whoever_it_is() -> None:
-    scored = [
-        (make_record("s/wiki", name), make_score({"rougeL": [level] * 8, "type_count_error": [9]}))
-        for name, level in (("prior_only", 0.2), ("dager", 0.9), ("film", 0.4))
-    ]
-    worst = worst_case(scored).worst
-    assert set(worst) == {"rougeL"}, "an error of a count is no leak"
-    assert (worst["rougeL"].attack, worst["rougeL"].rivals) == ("dager", 3)
+def only(found: tuple[TradeOff, ...]) -> TradeOff:
+    (drawn,) = found
+    return drawn
 
 
-def test_only_the_newest_version_of_a_task_counts() -> None:
-    old = (make_record("s/wiki", "film"), make_score({"rougeL": [0.9] * 8}))
-    new = (make_record("s/wiki", "film", version=2), make_score({"rougeL": [0.3] * 8}))
-    found = worst_case([old, new])
-    assert (found.task_version, found.worst["rougeL"].value.mean) == (2, 0.3)
-
-
-def test_leaks_are_written_beside_the_records_and_follow_the_scores(tmp_path: Path) -> None:
-    store(tmp_path, make_record("s/wiki", "film"), make_score({"rougeL": [0.4] * 8}))
-    write_worst_cases(tmp_path)
-    assert worst_cases(tmp_path)["s/wiki", "none"].worst["rougeL"].attack == "film"
-    path = store(tmp_path, make_record("s/wiki", "dager"), make_score({"rougeL": [0.6] * 8}))
-    write_worst_cases(tmp_path)
-    assert worst_cases(tmp_path)["s/wiki", "none"].worst["rougeL"].attack == "dager"
-    assert all(file.name != WORST_CASE_FILE for file in record_files(tmp_path))
-    path.write_text(path.read_text() + " ")  # the score is of an older record now
-    write_worst_cases(tmp_path)
-    assert worst_cases(tmp_path)["s/wiki", "none"].worst["rougeL"].attack == "film"
-
-
-def test_better_utility_is_further_right_and_less_leak_further_down() -> None:
-    drawn = trade_off(TASK, LEAKS, PRICES)
-    assert drawn is not None
+def test_points_carry_what_is_left_and_what_it_costs() -> None:
+    drawn = only(trade_offs(TASK, ranked(rows()), COSTS))
     assert [point.defense for point in drawn.points] == ["none", "dpsgd", "prune"]
     plain, private, pruned = drawn.points
-    assert private.x < pruned.x < plain.x, "a higher perplexity is worse"
-    assert abs((plain.x + private.x) / 2 - pruned.x) < 0.1, "10, 20, 40 on a log scale"
-    assert private.y > pruned.y > plain.y, "counted from above"
+    assert [point.utility.mean for point in (plain, pruned, private)] == [10.0, 20.0, 40.0]
+    assert [point.leak.value.mean for point in (plain, pruned, private)] == [1.0, 0.5, 0.0]
     assert (plain.slowdown, round(private.slowdown or 0, 6)) == (1.0, 4.0)
-    assert [label for _, label in drawn.ticks] == ["10.0", "20.0", "40.0"]
+    assert (drawn.seed, drawn.training_seeds, drawn.panel) == (0, (0, 1, 2), ("dager",))
+    assert [point.defense for point in drawn.front] == ["dpsgd", "prune", "none"]
 
 
-def test_a_variant_takes_the_price_of_the_task_that_trains_for_it() -> None:
-    variant = TaskRow("s/wiki-b4", TASK.family, "", utility=TASK.utility, trained_as="s/wiki")
-    moved = {("s/wiki-b4", name): value for (_, name), value in LEAKS.items()}
-    assert trade_off(variant, moved, PRICES) is not None
-    assert trade_off(variant, LEAKS, PRICES) is None, "its own leaks are not there"
+def test_what_is_dominated_is_not_on_the_front() -> None:
+    worse = COSTS | {("s/wiki", "mask"): cost("mask", 30.0)}
+    given = rows(levels=(*LEVELS, ("mask", 0.6)))
+    drawn = only(trade_offs(TASK, ranked(given), worse))
+    front = {point.defense for point in drawn.points if point.front}
+    assert front == {"none", "prune", "dpsgd"}, "prune leaves less than mask at more utility"
+
+
+def test_an_incomplete_panel_is_never_on_the_front_and_hides_nobody() -> None:
+    """`easy` would dominate everything, had it faced more than one attack that found nothing."""
+    easy = rows(attack="film", levels=(("easy", 0.0),))
+    costs = COSTS | {("s/wiki", "easy"): cost("easy", 5.0)}
+    drawn = only(trade_offs(TASK, ranked([*rows(), *easy]), costs))
+    points = {point.defense: point for point in drawn.points}
+    assert not points["easy"].complete
+    assert [member.attack for member in points["easy"].lacking] == ["dager"]
+    assert {name for name, point in points.items() if point.front} == {"none", "prune", "dpsgd"}
+
+
+def test_a_variant_takes_the_cost_of_the_task_that_trains_for_it() -> None:
+    assert trade_offs(LARGER, ranked(rows("s/wiki-b16")), COSTS)
+    assert not trade_offs(LARGER, ranked(rows()), COSTS), "its own worst cases are not there"
+
+
+def test_the_batch_size_of_the_training_comes_first_where_it_was_attacked() -> None:
+    both = ranked([*rows(), *rows("s/wiki-b16")])
+    drawn = overview_trade_offs([TASK, LARGER], both, COSTS)
+    assert [(each.task.name, each.same_batch) for each in drawn] == [
+        ("s/wiki-b16", True),
+        ("s/wiki", False),
+    ]
+    alone = overview_trade_offs([TASK, LARGER], ranked(rows()), COSTS)
+    assert [each.task.name for each in alone] == ["s/wiki"]
+
+
+def test_seeds_are_plots_of_their_own() -> None:
+    two = ranked([*rows(), *rows(levels=LEVELS[:2], seed=7)])
+    assert [(each.seed, len(each.points)) for each in trade_offs(TASK, two, COSTS)] == [
+        (0, 3),
+        (7, 2),
+    ]
+    assert [each.seed for each in overview_trade_offs([TASK], two, COSTS)] == [0]
 
 
 def test_one_defense_alone_is_nothing_to_compare() -> None:
-    assert trade_off(TASK, LEAKS, {("s/wiki", "none"): cost("none", 10.0)}) is None
+    assert not trade_offs(TASK, ranked(rows()), {("s/wiki", "none"): cost("none", 10.0)})
     failed = UtilityCost("s/wiki", "prune", {}, None, Status.ERROR, "diverged")
     both = {("s/wiki", "none"): cost("none", 9.0), ("s/wiki", "prune"): failed}
-    assert trade_off(TASK, LEAKS, both) is None
+    assert not trade_offs(TASK, ranked(rows()), both)
 
 
-def test_the_pages_show_the_plane_and_escape_what_they_show() -> None:
-    named = LEAKS | {("s/wiki", "prune"): leak("prune", 0.5, HOSTILE)}
-    catalog = Catalog((SuiteRow("s", "Samples."),), (TASK,))
-    pages = render_pages(Leaderboard((), catalog, named, PRICES))
-    for page in ("index.html", next(name for name in pages if "wiki" in name)):
-        assert "Privacy against utility" in pages[page]
-        assert 'class="trade_off"' in pages[page]
+def test_the_pages_show_the_trade_off_and_escape_what_they_show() -> None:
+    given = [*rows(), *rows(attack=HOSTILE, levels=(("prune", 0.7),))]
+    catalog = Catalog((SuiteRow("s", "Samples."),), (replace(TASK, panel=("dager", HOSTILE)),))
+    pages = render_pages(Leaderboard(tuple(given), catalog, COSTS))
+    for page in ("index.html", "tasks/s.wiki.html"):
+        assert "rivacy against utility" in pages[page]
+        assert '<svg xmlns="http://www.w3.org/2000/svg"' in pages[page]
         assert HOSTILE not in pages[page]
+    assert "Attacked at batch 1; trains at 16." in pages["tasks/s.wiki.html"]
+    assert "Seed 0; utility over training seeds 0, 1, 2." in pages["tasks/s.wiki.html"]

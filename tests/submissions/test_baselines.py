@@ -53,6 +53,24 @@ def test_floors_know_lengths_but_no_words(run_cells: RunCells) -> None:
         assert found["exact_match"] == 0
 
 
+def test_public_sentences_are_what_multi_sentence_recall_is_measured_against(
+    run_cells: RunCells,
+) -> None:
+    """Whole public sentences, as many as asked for; some come close without a look."""
+    task = all_tasks()["mini/wikitext-b16"]
+    record = run_cells("public_sentences", task=task.name)[0]
+    public = set(load_task(task).public_text())
+    for snapshot in record.snapshots:
+        assert len({tuple(ids) for ids in snapshot.sentences}) == 32
+        assert set(snapshot.texts) <= public
+    assert record.told == ["public-text"]
+    found = means(record)
+    assert 0 < found["sentence_recall"] < 1
+    few = run_cells("public_sentences[sentences=1]", task=task.name)[0]
+    assert all(len(snapshot.sentences) == task.batch_size for snapshot in few.snapshots)
+    assert means(few)["sentence_recall"] <= found["sentence_recall"]
+
+
 def test_separation_is_exact_while_positions_are_fewer_than_dimensions() -> None:
     """A tied gradient made by hand: softmax mass on every row, and a few tokens that occur."""
     generator = torch.Generator().manual_seed(0)

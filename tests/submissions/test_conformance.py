@@ -1,62 +1,63 @@
-"""One contract for every plug-in: each attack and each defense, found by the registry, is tried."""
+"""One contract for every plug-in: `leakboard check` passes ours, and finds each planted fault.
+
+Whatever lies in `submissions/` is found by itself; a new plug-in needs no line here.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from benchmark.conformance.problems import CHECKS
+from benchmark.conformance.suite import Conformance
+from benchmark.conformance.trials import TrialLimits
+from benchmark.execution.engines.local import LocalEngine
 from benchmark.paths import ROOT
-from benchmark.plugins.catalog import Catalog
-from benchmark.results.schema import Record, Status
-from tests.harness import RunCells
+from tests.submissions.faults import FAULTS, Fault
 
-ATTACKS = sorted(p.stem for p in (ROOT / "submissions/attacks").glob("[!_]*.py"))
-DEFENSES = sorted(p.stem for p in (ROOT / "submissions/defenses").glob("[!_]*.py"))
-TASKS = ("mini/cola", "mini/wikitext", "mini/iwslt", "mini/sst2-fl")
-"""One of each family, and of each objective."""
-LAMP = "[steps=4,initial_candidates=8,initial_permutations=8,discrete_candidates=8]"
-QUICK = {
-    "flat_chat": "[batches=2]",
-    "film": "[phrase_steps=2,token_steps=2,proposals=8]",
-    "dlg": "[steps=4]",
-    "tag": "[steps=4]",
-    "lamp_cos": LAMP,
-    "lamp_l2l1": LAMP,
-}
-"""Parameters that make a slow attack quick enough for a test."""
+pytestmark = pytest.mark.long
+
+KINDS = ("attack", "defense")
+BUILT_IN = [
+    f"{kind}:{path.stem}"
+    for kind in KINDS
+    for path in sorted((ROOT / "submissions" / f"{kind}s").glob("[!_]*.py"))
+]
 
 
-def answers(records: list[Record]) -> list[object]:
-    return [(s.sentences, s.token_types) for record in records for s in record.snapshots]
+@pytest.fixture(scope="module")
+def suite(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Conformance]:
+    """The conformance suite with one set of workers, which may read the faulty submissions."""
+    folder = tmp_path_factory.mktemp("faulty")
+    for fault in FAULTS:
+        fault.write(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LEAKBOARD_SUBMISSIONS", str(folder))
+        with LocalEngine(["cpu"], threads=1) as engine:
+            yield Conformance(engine, TrialLimits(seconds=300.0))
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_an_attack_keeps_the_contract(
-    attack: str, run_cells: RunCells, catalogs: tuple[Catalog, Catalog], tmp_path: Path
-) -> None:
-    """Every family is answered or refused with a reason, and the same seed answers the same."""
-    entry = catalogs[0].entries[attack]
-    assert entry.name == attack, "an attack's file is named after it"
-    assert entry.summary.endswith(".")
-    done = {t: run_cells(attack + QUICK.get(attack, ""), task=t, results=tmp_path / "1")[0]
-            for t in TASKS}  # fmt: skip
-    for task, record in done.items():
-        assert record.status in (Status.OK, Status.UNSUPPORTED), f"{task}: {record.reason}"
-        assert record.reason or record.status is Status.OK
-    worked = [task for task, record in done.items() if record.status is Status.OK]
-    assert worked, f"{attack} works on no family at all"
-    again = run_cells(attack + QUICK.get(attack, ""), task=worked[0], results=tmp_path / "2")
-    assert answers(again) == answers([done[worked[0]]])
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_ours_keep_the_contract(name: str, suite: Conformance) -> None:
+    problems = suite.check(suite.find(name), full=False)
+    assert [str(problem) for problem in problems if not problem.warning] == []
 
 
-@pytest.mark.parametrize("defense", DEFENSES)
-def test_a_defense_keeps_the_contract(
-    defense: str, run_cells: RunCells, catalogs: tuple[Catalog, Catalog]
-) -> None:
-    assert catalogs[1].entries[defense].name == defense, "a defense's file is named after it"
-    for task in TASKS:
-        record = run_cells("random", task=task, defense=defense)[0]
-        assert record.status is Status.OK, f"{task}: {record.reason}"
-        assert record.bytes_up is not None
-        assert record.bytes_up > 0
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_planted_fault_is_found(fault: Fault, suite: Conformance) -> None:
+    """It is the only thing that is found, on its line, with what to do about it."""
+    problems = suite.check(suite.find(fault.name), full=False, limits=fault.limits)
+    found = [problem for problem in problems if problem.check != "baselines" or fault.warning]
+    assert {problem.check for problem in found} == {fault.check}, list(map(str, problems))
+    assert {problem.warning for problem in found} == {fault.warning}
+    if fault.line is not None:
+        assert {problem.line for problem in found} == {fault.line}, list(map(str, found))
+    file = os.environ["LEAKBOARD_SUBMISSIONS"]
+    assert all(problem.file.startswith(file) for problem in found)
+
+
+def test_every_check_has_a_fault_that_it_finds() -> None:
+    assert {fault.check for fault in FAULTS} == set(CHECKS)

@@ -16,9 +16,13 @@ def test_one_sentence_is_read_exactly(run_cells: RunCells, task: str) -> None:
     assert found["type_precision"] == found["type_recall"] == 1.0
 
 
-@pytest.mark.parametrize("task", ["mini/cola-b4", "mini/wikitext-b2"])
-def test_so_is_a_batch_with_fewer_tokens_than_dimensions(run_cells: RunCells, task: str) -> None:
-    found = means(run_cells("dager", task=task)[0])
+@pytest.mark.parametrize(
+    ("attack", "task"), [("dager_lengths", "mini/cola-b4"), ("dager", "mini/wikitext-b2")]
+)
+def test_so_is_a_batch_with_fewer_tokens_than_dimensions(
+    run_cells: RunCells, attack: str, task: str
+) -> None:
+    found = means(run_cells(attack, task=task)[0])
     assert found["rouge1"] >= 0.9
     assert found["exact_match"] >= 0.9
 

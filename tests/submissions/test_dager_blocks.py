@@ -27,6 +27,7 @@ from submissions.blocks.dager.anatomy import Anatomy
 from submissions.blocks.dager.completion import completed
 from submissions.blocks.dager.context import Context
 from submissions.blocks.dager.effort import Effort
+from submissions.blocks.dager.heads import Heads
 from submissions.blocks.dager.shares import shares_of
 from submissions.blocks.dager.spans import noisy_rank, span_of
 from submissions.blocks.dager.vocabulary import FirstInputs, candidates
@@ -185,7 +186,7 @@ def test_a_trial_equals_the_model_s_own_heads() -> None:
     inputs = FirstInputs(anatomy, 5).build(tokens, positions).float()
     with torch.inference_mode():
         generator, effort = torch.Generator().manual_seed(0), Effort(10**9, Clock(lambda: math.inf))
-        context = Context(anatomy, inputs, positions, span, 64, generator, effort)
+        context = Context(Heads(anatomy), inputs, positions, span, 64, generator, effort)
         chosen = torch.tensor([[0, 4, 8, 10, 13], [2, 3, 6, 9, 12]])
         tried = context.trials(chosen, 2, torch.tensor([6, 7, 8]))  # (N, M)
         for number, entry in enumerate((6, 7, 8)):

@@ -12,7 +12,7 @@ from benchmark.plugins.registry import all_tasks, load_task, model_package
 from benchmark.results.schema import Status
 from benchmark.spec import Batch, Client, Role, Unsupported, Update
 from benchmark.suites import Training
-from submissions.blocks.dp.per_sample import sample_gradients
+from submissions.blocks.dp.per_sample import clipped_sum, sample_gradients
 from submissions.defenses.dpsgd import DPSGD
 from submissions.defenses.freeze_both import FreezeBoth
 from submissions.defenses.freeze_embeddings import FreezeEmbeddings
@@ -148,12 +148,17 @@ class Turned(torch.nn.Module):
         return found
 
 
-def test_a_layer_that_mixes_samples_is_not_supported() -> None:
+def test_samples_that_a_layer_mixes_are_taken_one_by_one() -> None:
     made, batch = client("mini/cola")
+    plain = clipped_sum(made, batch, names(made), 0.1)
     made.model.classifier = Turned(made.model.get_submodule("classifier"))
-    reason = r"Opacus cannot tell the samples' gradients of classifier.layer.weight apart"
-    with pytest.raises(Unsupported, match=reason):
-        DPSGD().client_update(made, batch)
+    found = clipped_sum(made, batch, names(made), 0.1)
+    assert len(list(sample_gradients(made, batch, names(made)))) == len(batch.labels)
+    for name, value in plain.items():
+        torch.testing.assert_close(
+            found[name.replace("classifier.", "classifier.layer.")], value, rtol=0, atol=1e-6
+        )
+    assert all(parameter.grad is None for parameter in made.model.parameters())
 
 
 def test_without_noise_and_bound_it_is_the_plain_gradient() -> None:
@@ -234,7 +239,7 @@ def found(run_cells: RunCells, task: str, defense: str) -> dict[str, float]:
 
 
 def test_pruning_spares_the_bag_of_words_until_it_is_extreme(run_cells: RunCells) -> None:
-    assert found(run_cells, "mini/wikitext", "prune[ratio=0.99]")["type_recall"] == 1.0
+    assert found(run_cells, "mini/wikitext", "prune[ratio=0.99]")["type_recall"] > 0.95
     assert found(run_cells, "mini/wikitext", "prune[ratio=0.9999]")["type_recall"] < 0.9
 
 

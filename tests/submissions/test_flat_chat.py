@@ -159,11 +159,11 @@ def test_translation_from_scratch(run_cells: RunCells) -> None:
     predicted = means(run_cells("flat_chat", task="mini/iwslt")[0])
     assert predicted["type_f1"] >= 0.85
     assert 0 < predicted["type_count_error"] < 0.3
-    told = means(run_cells("flat_chat_oracle", task="mini/iwslt-t1000")[0])
-    plain = means(run_cells("flat_chat_abs_oracle", task="mini/iwslt-t1000")[0])
+    told = means(run_cells("flat_chat_oracle", task="mini/iwslt-t1000-oracle")[0])
+    plain = means(run_cells("flat_chat_abs_oracle", task="mini/iwslt-t1000-oracle")[0])
     assert told["type_count_error"] == plain["type_count_error"] == 0
     assert told["type_f1"] >= plain["type_f1"]
-    trained = means(run_cells("flat_chat_oracle", task="mini/iwslt-finetuned")[0])
+    trained = means(run_cells("flat_chat_oracle", task="mini/iwslt-finetuned-oracle")[0])
     assert trained["type_f1"] < predicted["type_f1"]
 
 

@@ -44,17 +44,17 @@ DIGITS = {
 
 # Models and snapshots are made from this text: a changed pin means that they must be made anew.
 PINS = {
-    "wikitext": "8ade6120f6d73c309e838951a16ca9fa32e17ff2013739f959bc9cba9502531f",
-    "enron": "842172d58c2cecac7b908d065ea4b7e864f43d47d2b3d608218b321a15388b1c",
-    "imdb": "457113a1be52e86022f278e00ab2b5ad53eda04a9222471bd9fc10057eacf46b",
-    "agnews-lm": "996bb48d56f54b74588bf402ccf0f1f507bbf7506d6d856661a69c9d809b43bf",
-    "cola": "7280398c5058f38de0a029f14c565a5aec8bd8f0a5e8bfd59b1cc296eb29a411",
-    "sst2": "6058af6ce7ee2a71c898e54bed92ec233a047bfdcf441b2688494ec87faf8e59",
-    "rotten-tomatoes": "2625288b65d689a6782f94bee1c375421de81f34c78a8f3e70552d0ffc4416a6",
-    "iwslt": "055df1936417f08c3fd1f9ecd7c6d0f9e761603dda2aeb363c330afb137c8be9",
-    "agnews-fl": "d2990c3eb9afe635bc7d0d4e3e77f80b6ff3bd2318bf657e02cf6979d3637849",
-    "20news-fl": "c8309e3a21584b195b29ae6ca41f1026577df6df4cc0b80ed30a05f6aa734206",
-    "sst2-fl": "5fcaa7fa0133d75381926a52e2fb68cb963d906df1340f141dd37bd804f177aa",
+    "wikitext": "feccd9df516b7595bd30e4d194b8063b7172ce3f5d5d03863cae73729cb05315",
+    "enron": "cae1555921241b8117948cf74aab674ce53218bd4f1d2ffbb8cdc488b148f485",
+    "imdb": "d93457a4927cc676a9f7c495aa5a02f76c40f577e7800fde24dee7ce12aa91cd",
+    "agnews-lm": "df1a63849f5c7f111e59697280336c92ee30c1ce675ac791ab0aca8627f79c70",
+    "cola": "bb693f90e4600f8b0a2dd9e95766032a9d152801b9c6f76cfb3f6ffe487e647a",
+    "sst2": "5391805aab07122e0ee3323c9d0670d55a59b936d09b6418475443fc89ef7c17",
+    "rotten-tomatoes": "ea0900bbb7e2a76019707c5e738e1efc1dbb59ef3e82bf710ae3c581ce8ab884",
+    "iwslt": "bcdefa857889bfd1173937834195f1a2e0c0fd29a238fe3d3e3834d2404f067a",
+    "agnews-fl": "ee3877eb9a1a715dc73a280ff8bd783b3afc923843083d82c7b93c517f22dcc1",
+    "20news-fl": "a301ebb6f75d3a70cace5d73baf3c1def76992b4fc82eb648b34e5760c99f8a9",
+    "sst2-fl": "0add2bc69dd4c619efc373ba9e36828a2b6997049acb4b64a28600474e936a73",
 }
 
 
@@ -164,7 +164,7 @@ def test_word_form_budget() -> None:
 def test_hidden_text_uses_words_that_public_text_has(name: str) -> None:
     public = {form for row in load(name, "public") for form in word_forms(row.text)}
     private = [form for row in load(name, "private") for form in word_forms(row.text)]
-    assert sum(form in public for form in private) > 0.98 * len(private)
+    assert sum(form in public for form in private) > 0.95 * len(private)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -194,13 +194,16 @@ def test_translation_pairs() -> None:
 
 @pytest.mark.parametrize("name", ["agnews-fl", "20news-fl", "sst2", "rotten-tomatoes"])
 def test_labels_can_be_told_from_words(name: str) -> None:
-    """A naive Bayes classifier on words, fitted on the public split, beats chance by far."""
+    """A naive Bayes classifier on the words of public rows beats chance by far on test rows.
+
+    These have other patterns, of which "the plot is dull, but the result is moving" misleads it.
+    """
     counts = [Counter[str]() for _ in label_names(name)]
     for row in load(name, "public"):
         counts[row.label or 0].update(set(word_forms(row.text)))
     test = load(name, "test")
     hits = sum(_most_likely(counts, set(word_forms(row.text))) == row.label for row in test)
-    assert hits > 0.8 * len(test)
+    assert hits > 0.75 * len(test)
 
 
 def _most_likely(counts: list[Counter[str]], forms: set[str]) -> int:

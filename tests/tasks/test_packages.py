@@ -274,11 +274,11 @@ def test_smollm2_is_tied_and_its_tokenizer_loses_nothing(
 
 def test_the_open_suite_names_what_exists() -> None:
     names = [task.name for task in SUITE.tasks]
-    assert len(names) == len(set(names)) == 22
+    assert len(names) == len(set(names)) == 34
     for task in SUITE.tasks:
         assert task.name.startswith("open/")
         assert task.corpus in corpora.names()
         for reference in (task.model, task.prior):
             assert reference == "self" or str(reference).split(":")[1] in packages.names()
-        said = re.search(r"-(?:b(\d+)|(\d+)x\d+)$", task.name)
+        said = re.search(r"-(?:b(\d+)|(\d+)x\d+)(?:-oracle)?$", task.name)
         assert task.batch_size == int((said[1] or said[2]) if said else 1), task.name

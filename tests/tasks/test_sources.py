@@ -81,6 +81,24 @@ def test_a_repeated_text_stays_in_one_split_only(write: Write) -> None:
     assert texts("data:enron", "test") == {"new"}
 
 
+def test_no_private_row_stands_inside_a_public_one_nor_the_other_way_round(write: Write) -> None:
+    public = ["I saw the long day", "one", "two", "long", "three", "four"]
+    private = ["the long day!", "A long way home", "five"]
+    write("enron_sentences.train.jsonl", [{"text": text} for text in public + private])
+    write("enron_sentences.test.jsonl", [{"text": "new"}])
+    assert texts("data:enron", "private") == {"A long way home", "five"}
+    assert texts("data:enron", "public") == set(public) - {"long"}
+
+
+def test_phrases_of_one_sentence_stay_on_the_side_of_the_first(write: Write) -> None:
+    train = ["a b c d e", "k", "l", "m", "n", "o", "p q r s", "b c d e f", "q r s t"]
+    write("sst2.train.jsonl", [{"sentence": text, "label": 0} for text in train])
+    write("sst2.validation.jsonl", [{"sentence": "z", "label": 1}])
+    private = texts("data:sst2", "private")
+    assert {"p q r s"} <= private
+    assert not private & {"a b c d e", "b c d e f"}
+
+
 def test_a_corpus_too_small_for_a_split_is_refused(write: Write) -> None:
     write_cola(write, 2)
     with pytest.raises(UserError, match="no rows for the private split"):

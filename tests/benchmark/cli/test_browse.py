@@ -65,6 +65,17 @@ def test_a_submission_is_described_with_parameters_and_variants(
     assert find(catalogs, "lamp_cos")["digest"] == entry.digest
 
 
+def test_an_attack_says_what_it_is_told(catalogs: tuple[Catalog, Catalog]) -> None:
+    """In its line of the list, and for each variant that is told something else."""
+    dager = find(catalogs, "attack:dager")
+    assert short_columns("attack", dager)[0] == "told: noise-scale"
+    assert short_columns("attack", find(catalogs, "rlg"))[0] == "told: nothing"
+    said = "\n".join(describing.lines(dager))
+    assert "told:\n  dager: noise-scale\n" in said
+    assert "  dager_paper: nothing\n  dager_lengths: lengths, noise-scale\n" in said
+    assert "  dager_brief: " not in said
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [

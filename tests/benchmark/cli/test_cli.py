@@ -16,7 +16,7 @@ from tests.conftest import ROOT, Command
 
 pytestmark = pytest.mark.long
 
-SMALL = ("run", "--task", "cola-b4", "--attack", "[bpr]*o*", "--jobs", 2)
+SMALL = ("run", "--task", "cola-b4", "--attack", "bag_of_words,prior_only,random", "--jobs", 2)
 """Three cells: bag_of_words, prior_only, random."""
 
 
@@ -59,7 +59,9 @@ def test_run_score_show_site(leakboard: Command, tmp_path: Path) -> None:
             "peak_mb", "device"}  # fmt: skip
     assert all(keys <= row.keys() for row in rows)
     by_attack = {row["attack"]: row["metrics"] for row in rows}
-    assert by_attack["bag_of_words"]["type_f1"] == {"mean": 1.0, "low": 1.0, "high": 1.0, "n": 8}
+    found = by_attack["bag_of_words"]["type_f1"]
+    assert (found["mean"], found["n"], found["high"]) == (1.0, 32, 1.0)
+    assert 0.8 < found["low"] < 1  # 32 of 32 is no certainty
     assert 0 < by_attack["prior_only"]["rouge1"]["mean"] < 0.5
     assert "rougeL" not in by_attack["bag_of_words"]
 
@@ -121,7 +123,7 @@ def test_a_failed_cell_is_exit_code_1_and_runs_again(
         done = leakboard(*arguments, LEAKBOARD_SUBMISSIONS=plugins)
         assert done.returncode == 1
         assert "1 of 1 cells failed" in done.stderr
-        assert "error mini/cola · naughty · none: 8 of 8 snapshots failed" in done.stdout
+        assert "error mini/cola · naughty · none: 16 of 16 snapshots failed" in done.stdout
 
 
 MISTAKES = [
@@ -134,6 +136,8 @@ MISTAKES = [
     (("run", "--device", "cuda:7"), "--device cpu"),
     (("run", "--jobs", "many"), "Invalid value for '--jobs'"),
     (("run", "--time-limit", "-3"), "Invalid value for '--time-limit'"),
+    (("run", "--time-limit", "inf"), "Invalid value for '--time-limit'"),
+    (("run", "--memory-limit", "nan"), "Invalid value for '--memory-limit'"),
     (("run", "--nonsense"), "No such option"),
     (("run", "--task", ""), "--task '' has an empty name"),
     (("run", "--attack", "random,"), "--attack 'random,' has an empty name"),
@@ -171,14 +175,33 @@ def test_a_cache_that_cannot_be_written_is_named(leakboard: Command, tmp_path: P
     assert len(done.stderr.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("variable", "suite"),
+    [("LEAKBOARD_CACHE", "mini"), ("LEAKBOARD_SUBMISSIONS", "mini"), ("LEAKBOARD_DATA", "open")],
+)
+def test_a_home_that_nobody_knows_is_named(leakboard: Command, variable: str, suite: str) -> None:
+    words = ("run", "--suite", suite, "--task", "cola", "--attack", "random", "--dry-run")
+    done = leakboard(*words, **{variable: "~nobody-at-all/x"})
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"leakboard: {variable} is ~nobody-at-all/x")
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
 @pytest.mark.parametrize("command", ["show", "score", "site"])
-def test_a_corrupt_record_is_named(leakboard: Command, tmp_path: Path, command: str) -> None:
+def test_a_corrupt_record_is_named_and_left_out(
+    leakboard: Command, tmp_path: Path, command: str
+) -> None:
     folder = tmp_path / "results" / "mini"
     folder.mkdir(parents=True)
     (folder / "bad.s0.json").write_text('{"schema_version": 1')
-    done = leakboard(command, "--results", tmp_path / "results")
-    assert done.returncode == 2
-    assert "bad.s0.json is not a valid record" in done.stderr
+    done = (
+        leakboard(command, "--results", tmp_path / "results", "--out", tmp_path / "site")
+        if (command == "site")
+        else leakboard(command, "--results", tmp_path / "results")
+    )
+    assert done.returncode == (1 if command == "score" else 0), done.stderr
+    assert "bad.s0.json" in done.stderr
+    assert "is not a valid record" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 
@@ -205,9 +228,9 @@ def test_doctor_names_the_sandbox(leakboard: Command) -> None:
 def test_stored_snapshots_as_text_and_data(leakboard: Command, tmp_path: Path) -> None:
     own = {"LEAKBOARD_CACHE": tmp_path}
     made = leakboard("snapshots", "build", "--task", "cola", "--jobs", 1, **own)
-    assert made.stdout.strip() == "8 snapshots built, 0 were there"
+    assert made.stdout.strip() == "16 snapshots built, 0 were there"
     (row,) = json.loads(leakboard("snapshots", "list", "--json", **own).stdout)
-    assert (row["task"], row["defense"], row["snapshots"]) == ("mini/cola", "none", 8)
+    assert (row["task"], row["defense"], row["snapshots"]) == ("mini/cola", "none", 16)
     assert leakboard("snapshots", "list", "--csv", **own).stdout.splitlines()[0] == ",".join(row)
     head, line = leakboard("snapshots", "list", **own).stdout.splitlines()
     assert head.split()[0] == "task"

@@ -47,8 +47,8 @@ def test_rankings_fit_80_columns_and_no_name_is_broken(leakboard: Command, resul
     assert all(len(line) <= 80 and line.isprintable() for line in done.stdout.splitlines())
     assert "steps=400]" in done.stdout
     board = done.stdout.split("\n\n")[0].splitlines()
-    assert board[0] == "mini/cola-b1, no defense"
-    assert board[1].split() == ["by", "ROUGE-L", "mean", "interval", "seconds"]
+    assert board[0] == "mini/cola-b1, no defense, seed 0"
+    assert board[1].split() == ["by", "ROUGE-L", "mean", "baseline", "interval", "seconds"]
     assert board[2].split()[:2] in (["1", "dager"], ["=1", "dager"])
     words = set(done.stdout.split())
     assert {name for name, _ in ATTACKS} <= words
@@ -81,6 +81,37 @@ def test_programs_get_everything(leakboard: Command, results: Path) -> None:
     assert [row["task"] for row in rows] == [row["task"] for row in data]
     both = leakboard("show", "--results", results, "--json", "--csv")
     assert both.returncode == 2
+
+
+def test_the_best_baseline_stands_beside_each_value(leakboard: Command, results: Path) -> None:
+    shown = leakboard("show", "--results", results, "--task", "sst2-b2", "--defense", "none")
+    lines = [line.split() for line in shown.stdout.splitlines()]
+    dager, guess = (
+        next(line for line in lines if line[1:2] == [name]) for name in ("dager", "prior_only")
+    )
+    assert dager[3] == guess[2], "prior_only guesses better than random"
+    assert "Holm's correction" in " ".join(shown.stdout.split())
+    data = json.loads(leakboard("show", "--results", results, "--json", "--task", "sst2-b2").stdout)
+    plain = {row["attack"]: row for row in data if row["defense"] == "none"}
+    best = plain["prior_only"]["metrics"]["exact_match"]["mean"]
+    assert plain["dager"]["metrics"]["exact_match"]["baseline"] == best
+    assert (plain["dager"]["baseline"], plain["random"]["baseline"]) == (False, True)
+
+
+def test_another_metric_may_rank(leakboard: Command, results: Path) -> None:
+    shown = leakboard("show", "--results", results, "--task", "sst2-b2", "--metric", "nerr")
+    assert "by NERR" in shown.stdout
+    assert "by ROUGE-L" not in shown.stdout
+    for wrong in ("nerrr", "rouge1_with_specials", "seconds"):
+        refused = leakboard("show", "--results", results, "--metric", wrong)
+        assert refused.returncode == 2
+        assert "recovery metric" in refused.stderr
+
+
+def test_seeds_are_boards_of_their_own(leakboard: Command, results: Path) -> None:
+    shown = leakboard("show", "--results", results, "--task", "cola-b4", "--defense", "none")
+    heads = [line for line in shown.stdout.splitlines() if line.startswith("mini/")]
+    assert heads == ["mini/cola-b4, no defense, seed 0", "mini/cola-b4, no defense, seed 1"]
 
 
 def cost(defense: str, **means: float) -> UtilityCost:

@@ -84,9 +84,14 @@ def answers(records: list[Record]) -> list[object]:
 
 @pytest.mark.parametrize(
     ("attack", "defense"),
-    [("bag_of_words", "none"), ("lamp_cos_quick[steps=4]", "none"), ("dager", "gaussian_noise"),
-     ("random", "dpsgd"), ("bag_of_words", "prune")],
-)  # fmt: skip
+    [
+        ("bag_of_words", "none"),
+        ("lamp_cos_quick[steps=4]", "none"),
+        ("dager[rounds=1,work=1.0]", "gaussian_noise"),
+        ("random", "dpsgd"),
+        ("bag_of_words", "prune"),
+    ],
+)
 def test_built_in_attacks_and_defenses_answer_alike(
     kind: str, run_in: RunIn, attack: str, defense: str
 ) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from benchmark.results.schema import Record, Status
+from benchmark.files import read_model
+from benchmark.results.schema import Record, Score, Status
+from benchmark.results.scoring import score_all
 from tests.harness import FEW, RunCells
 
 
@@ -26,11 +28,17 @@ def only(records: list[Record]) -> Record:
         ("nan", Status.INVALID, "whole numbers"),
         ("wrong", Status.INVALID, "whole numbers"),
         ("range", Status.INVALID, "outside the vocabulary"),
+        ("huge", Status.INVALID, "outside the vocabulary"),
+        ("kill", Status.ERROR, "killed by SIGKILL"),
+        ("long-line", Status.INVALID, "returned more than 32 MiB for one snapshot"),
+        ("wide-lines", Status.INVALID, "returned more than 64 MiB in all"),
+        ("many-lines", Status.INVALID, "said more than 20,000 things"),
+        ("hidden-memory", Status.ERROR, "Operation not permitted"),
     ],
 )
 def test_failures_become_records(run_cells: RunCells, way: str, status: Status, words: str) -> None:
     record = only(run_cells(f"naughty[way={way}]"))
-    assert record.status is status
+    assert record.status is status, record.reason
     assert words in record.reason
     assert len(record.snapshots) == FEW
     assert all(result.status is status for result in record.snapshots)
@@ -53,10 +61,20 @@ def _command(process: psutil.Process) -> str:
         return ""
 
 
-def test_too_much_memory_is_noticed(run_cells: RunCells) -> None:
-    record = only(run_cells("naughty[way=memory]", memory_limit_mb=1500))
-    assert record.status is Status.OUT_OF_MEMORY
+@pytest.mark.parametrize("way", ["memory", "orphan", "shared-memory", "scratch"])
+def test_too_much_memory_is_noticed_wherever_it_lies(run_cells: RunCells, way: str) -> None:
+    """In the worker, in a process that has left it, in shared memory, in files of its own."""
+    record = only(run_cells(f"naughty[way={way}]", memory_limit_mb=1500, time_limit=60))
+    assert record.status is Status.OUT_OF_MEMORY, record.reason
     assert "of 1500 MiB" in record.reason
+
+
+def test_what_a_submission_says_reaches_no_terminal_and_has_an_end(run_cells: RunCells) -> None:
+    record = only(run_cells("naughty[way=escape]"))
+    for reason in (record.reason, *(result.reason for result in record.snapshots)):
+        assert reason.isprintable()
+        assert "red" in reason
+        assert len(reason) < 1100
 
 
 def test_a_job_cannot_end_its_server(run_cells: RunCells) -> None:
@@ -146,6 +164,24 @@ def test_what_a_defense_does_not_share_is_unsupported(run_cells: RunCells) -> No
     assert record.status is Status.UNSUPPORTED
     assert record.reason == "manner reads the word-embedding gradient, which frozen does not share"
     assert only(run_cells("random", defense="frozen")).status is Status.OK
+
+
+def test_a_refused_snapshot_costs_no_other_and_excuses_nothing(
+    run_cells: RunCells, tmp_path: Path
+) -> None:
+    partly = only(run_cells("naughty[way=refuse-first]", results=tmp_path))
+    assert partly.status is Status.OK
+    assert partly.reason == f"1 of {FEW} snapshots refused, each counts as 0: too long for it"
+    assert [s.status for s in partly.snapshots] == [Status.UNSUPPORTED] + [Status.OK] * (FEW - 1)
+    wholly = only(run_cells("naughty[way=refuse]", results=tmp_path))
+    assert wholly.status is Status.UNSUPPORTED
+    assert not wholly.ruled_out
+    assert all(item.outcome == "scored" for item in score_all(tmp_path))
+    scores = {path.name: read_model(path, Score) for path in tmp_path.rglob("*.score.json")}
+    assert len(scores) == 2
+    for score in scores.values():
+        assert score.metrics["rougeL"].n == FEW
+        assert score.metrics["rougeL"].values[0] == 0.0
 
 
 def test_a_defense_that_sends_another_type_fails_its_cells(run_cells: RunCells) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmark.metrics.decoding import Reader
+from benchmark.metrics.sentences import compare, published_rouge, read_batch, sentence_metrics
 from benchmark.metrics.table import of_kind
 from benchmark.results.measure import measure
 from benchmark.spec import Recovery, TrueSentence, Truth
@@ -58,8 +59,22 @@ def test_a_perfect_recovery_scores_one_in_any_order(batch: list[list[int]], rand
     assert set(result) >= {metric.name for metric in of_kind("recovery")} - {
         "type_count_error",
         "ptlr",
+        "rouge1_with_specials",
     }
     assert set(result.values()) == {1.0}
+
+
+@settings(deadline=None)
+@given(BATCH, WRONG_BATCH, st.integers(1, 3))
+def test_special_tokens_only_ever_raise_a_score(
+    batch: list[list[int]], wrong: list[list[int]], specials: int
+) -> None:
+    """With as many extra words on both sides that are always right, for the same pairs."""
+    comparison = compare(read_batch(truth(*batch), [*batch[:1], *wrong], READER))
+    plain = sentence_metrics(comparison)["rouge1"]
+    published = published_rouge(comparison, specials)["rouge1_with_specials"]
+    assert plain - 1e-12 <= published <= 1.0
+    assert published_rouge(comparison, 0) == {}
 
 
 @settings(deadline=None)

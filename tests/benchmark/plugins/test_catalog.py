@@ -58,7 +58,7 @@ def test_a_digest_follows_the_shared_blocks(
 
 def test_an_attack_says_itself_that_it_is_a_baseline(catalogs: tuple[Catalog, Catalog]) -> None:
     baselines = {name for name, entry in catalogs[0].entries.items() if entry.baseline}
-    assert baselines == {"random", "prior_only"}
+    assert baselines == {"random", "prior_only", "public_sentences"}
     assert not any(entry.baseline for entry in catalogs[1].entries.values())
 
 

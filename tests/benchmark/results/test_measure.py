@@ -10,7 +10,7 @@ import pytest
 
 from benchmark.errors import UserError
 from benchmark.metrics.table import METRICS, of_kind
-from benchmark.results.measure import score_record
+from benchmark.results.measure import EXAMPLES, score_record
 from benchmark.results.schema import Provenance, Record, Score, SnapshotResult, Status
 from benchmark.spec import TrueSentence, Truth
 
@@ -56,7 +56,9 @@ def failed(index: int, status: Status = Status.TIMEOUT) -> SnapshotResult:
     return SnapshotResult(index=index, digest="", status=status, reason="too slow")
 
 
-def score(truths: Sequence[Truth], *snapshots: SnapshotResult, **fields: Any) -> Score:
+def score(
+    truths: Sequence[Truth], *snapshots: SnapshotResult, specials: int = 2, **fields: Any
+) -> Score:
     settings = {"status": Status.OK} | fields
     record = Record(
         suite="mini",
@@ -69,7 +71,7 @@ def score(truths: Sequence[Truth], *snapshots: SnapshotResult, **fields: Any) ->
         provenance=PROVENANCE,
         **settings,
     )
-    return score_record(record, truths, decode, SPECIAL, "digest")
+    return score_record(record, truths, decode, SPECIAL, "digest", specials)
 
 
 TWO = [truth([5, 6, 7]), truth([5, 8, 9])]
@@ -118,6 +120,35 @@ def test_unsupported_record_has_no_metrics() -> None:
     assert (result.metrics, result.examples) == ({}, [])
 
 
+def test_snapshots_that_an_attack_refused_count_as_zero() -> None:
+    """One refusal neither wipes the score of the others nor excuses the task."""
+    refused = failed(1, Status.UNSUPPORTED)
+    one = score(TWO, ok(0, [5, 6, 7]), refused, status=Status.UNSUPPORTED)
+    assert one.metrics["rougeL"].values == [1.0, 0.0]
+    every = score(TWO, failed(0, Status.UNSUPPORTED), refused, status=Status.UNSUPPORTED)
+    assert every.metrics["rougeL"].values == [0.0, 0.0]
+
+
+def test_special_tokens_count_on_the_published_scale_alone() -> None:
+    """A wrong guess of three words shares two of five with the truth there."""
+    wrong = score(TWO[:1], ok(0, [0, 8, 9, 10, 1])).metrics
+    assert wrong["rouge1"].mean == 0
+    assert wrong["rouge1_with_specials"].mean == pytest.approx(2 * 2 / (5 + 5))
+    nothing = score(TWO[:1], failed(0)).metrics
+    assert nothing["rouge1_with_specials"].mean == 0
+    assert "rouge1_with_specials" not in score(TWO[:1], ok(0, [5]), specials=0).metrics
+
+
+def test_intervals_fit_their_metric() -> None:
+    metrics = score(
+        TWO, ok(0, [5, 6, 7], seconds=1.0), ok(1, [5, 8, 9], seconds=3.0), peak_mb=9.0
+    ).metrics
+    assert metrics["exact_match"].low == pytest.approx(0.025**0.5, abs=1e-8), "no certainty"
+    assert metrics["seconds"].low == 0.0, "Student's interval, cut where time begins"
+    assert metrics["seconds"].high == pytest.approx(2 + 12.7062, abs=1e-3)
+    assert (metrics["peak_mb"].low, metrics["peak_mb"].high) == (9.0, 9.0)
+
+
 def test_types_only_attack_has_no_sentence_metrics() -> None:
     result = score(TWO, ok(0, token_types=[0, 5, 6, 7]), failed(1))
     assert result.metrics.keys() == RECOVERY - SENTENCES
@@ -156,11 +187,21 @@ def test_costs_come_from_the_record() -> None:
     assert not {"seconds", "peak_mb", "bytes_up", "epsilon"} & score(TWO).metrics.keys()
 
 
-def test_examples_show_the_first_sentence_beside_its_partner() -> None:
-    truths = [truth([5, 6], [7, 8]) for _ in range(4)]
-    result = score(truths, ok(0, [7, 8], [1, 6, 5, 0]), failed(1), *(ok(i, [7]) for i in (2, 3)))
-    shown = [(e.index, e.truth, e.recovered) for e in result.examples]
-    assert shown == [(0, "w5 w6", "w6 w5"), (1, "w5 w6", ""), (2, "w5 w6", "")]
+def test_examples_show_every_snapshot_with_each_sentence_beside_its_partner() -> None:
+    truths = [truth([5, 6], [7, 8]) for _ in range(3)]
+    result = score(truths, ok(0, [7, 8], [1, 6, 5, 0]), failed(1), ok(2, [7]))
+    shown = [(e.index, e.sentence, e.truth, e.recovered) for e in result.examples]
+    assert shown == [
+        *((0, 0, "w5 w6", "w6 w5"), (0, 1, "w7 w8", "w7 w8")),
+        *((1, 0, "w5 w6", ""), (1, 1, "w7 w8", "")),
+        *((2, 0, "w5 w6", ""), (2, 1, "w7 w8", "w7")),
+    ]
+
+
+def test_examples_of_a_large_batch_stop_after_its_first_sentences() -> None:
+    large = truth(*([5 + place, 6] for place in range(EXAMPLES + 3)))
+    shown = score([large], ok(0, [5, 6])).examples
+    assert [example.sentence for example in shown] == list(range(EXAMPLES))
 
 
 def test_a_stored_score_is_the_same_every_time() -> None:

@@ -16,6 +16,7 @@ from benchmark.results.schema import (
     Provenance,
     Record,
     Score,
+    SnapshotResult,
     Status,
     UtilityRecord,
 )
@@ -52,7 +53,7 @@ def test_a_record_survives_the_disk(tmp_path: Path) -> None:
         {"status": "splendid"},
         {"peak_mb": "12"},
         {"peak_mb": float("nan")},
-        {"schema_version": 2},
+        {"schema_version": SCHEMA_VERSION + 1},
     ],
 )
 def test_anything_off_is_refused_with_the_file_name(
@@ -113,3 +114,18 @@ def test_a_stored_record_of_every_schema_version_still_loads(version: int) -> No
     utility = read_model(STORED / f"utility-v{version}.json", UtilityRecord)
     assert utility.metrics
     assert utility.rounds
+
+
+def test_an_older_record_does_not_tell_whether_the_attack_guesses() -> None:
+    old, new = (read_model(STORED / f"record-v{v}.json", Record) for v in (1, 2))
+    assert (old.baseline, new.baseline) == (None, False)
+    assert old.snapshot_set != new.snapshot_set
+    assert len(old.snapshot_set) == 64
+
+
+def test_only_what_was_never_attacked_is_ruled_out() -> None:
+    refused = SnapshotResult(index=0, digest="a", status=Status.UNSUPPORTED, reason="too long")
+    assert sample(status=Status.UNSUPPORTED).ruled_out
+    assert not sample(status=Status.UNSUPPORTED, snapshots=[refused]).ruled_out
+    assert not sample(status=Status.ERROR).ruled_out
+    assert sample().snapshot_set == ""

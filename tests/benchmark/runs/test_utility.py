@@ -42,9 +42,9 @@ from benchmark.results.schema import Status, UtilityRecord
 from benchmark.results.store import record_files
 from benchmark.results.utility_summary import utility_costs
 from benchmark.runs.plan import Selection
-from benchmark.runs.utility_plan import SEEDS, Trial, _trial, plan_utility
+from benchmark.runs.utility_plan import SEEDS, Trial, make_trial, plan_utility
 from benchmark.runs.utility_run import UtilityRun
-from benchmark.spec import Batch, Client, Defense, Update
+from benchmark.spec import Batch, Client, Defense, Roles, Update
 from benchmark.suites import Task, Training
 
 Catalogues = tuple[Catalog, Catalog]
@@ -78,6 +78,9 @@ class Watched:
 
     def __init__(self, inner: Defense) -> None:
         self.inner, self.calls = inner, []  # type: ignore[var-annotated]
+
+    def shares(self, parameter: str, roles: Roles) -> bool:
+        return self.inner.shares(parameter, roles)
 
     def client_update(self, client: Client, batch: Batch) -> Update:
         update = self.inner.client_update(client, batch)
@@ -186,7 +189,7 @@ class Quiet:
 def trials(task: Task, name: str, catalogs: Catalogues, results: Path) -> list[Trial]:
     (chosen,) = choose(catalogs[1], "defense", name)
     side = load_task(task)
-    return [_trial(Selection("mini"), side, chosen, seed, results) for seed in (0, 1)]
+    return [make_trial(Selection("mini"), side, chosen, seed, results) for seed in (0, 1)]
 
 
 @pytest.mark.parametrize(
@@ -260,13 +263,13 @@ def test_the_plan_prices_alike_tasks_once(catalogs: Catalogues, tmp_path: Path) 
     tasks = all_tasks()
     assert trained_as(tasks["mini/cola-b4"]).name == "mini/cola"
     assert trained_as(tasks["mini/cola-float64"]).name == "mini/cola-float64"
-    with pytest.raises(UserError, match="does not declare how it trains"):
-        plan_utility(Selection("mini", "agnews-fl", None, "none"), catalogs[1], tmp_path)
+    assert trained_as(tasks["mini/agnews-fl-b1-last"]).name == "mini/agnews-fl"
 
 
 def test_every_other_task_of_mini_has_a_price() -> None:
     for task in get_suite("mini").tasks:
         assert (task.training is None) == (task.family == "federated")
+        assert (task.federation is None) == (task.family != "federated")
         assert task.utility
 
 

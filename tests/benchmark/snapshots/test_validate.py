@@ -19,7 +19,7 @@ from benchmark.plugins.registry import all_tasks, load_task, model_package
 from benchmark.plugins.selection import choose
 from benchmark.results.schema import Status
 from benchmark.runs.plan import Selection
-from benchmark.runs.utility_plan import _trial
+from benchmark.runs.utility_plan import make_trial
 from benchmark.runs.utility_run import UtilityRun
 from benchmark.snapshots.store import read_manifest, snapshot_path
 from benchmark.snapshots.validate import (
@@ -199,7 +199,7 @@ def test_a_training_that_lies_about_its_traffic_is_invalid(
     engine: LocalEngine, catalogs: tuple[Catalog, Catalog], side: LoadedTask, tmp_path: Path
 ) -> None:
     (chosen,) = choose(catalogs[1], "defense", "smuggler[way=bytes_up]")
-    trial = _trial(Selection("mini"), side, chosen, 0, tmp_path)
+    trial = make_trial(Selection("mini"), side, chosen, 0, tmp_path)
     (record,) = UtilityRun(engine, Quiet(), 120.0, 8000.0).run([trial])
     assert record.status is Status.INVALID
     assert "bytes_up does not lie between 0 and" in record.reason

@@ -9,10 +9,12 @@ import time
 
 import torch
 
-from benchmark.spec import Attack, Parameter, Recovery
+from benchmark.spec import Attack, Parameter, Recovery, Unsupported
 
 WAYS = ("raise", "exit", "crash", "hang", "fork", "memory", "nan", "type", "range", "wrong",
-        "second", "kill-server", "flood", "forge", "lie", "surrogate")  # fmt: skip
+        "second", "refuse", "refuse-first", "kill-server", "flood", "forge", "lie",
+        "surrogate", "kill", "orphan", "shared-memory", "scratch", "hidden-memory", "long-line",
+        "many-lines", "wide-lines", "huge", "escape")  # fmt: skip
 
 
 class Naughty(Attack):
@@ -30,6 +32,12 @@ class Naughty(Attack):
 
     def do_raise(self, observation):
         raise RuntimeError("on <script>purpose</script>")
+
+    def do_refuse(self, observation):
+        raise Unsupported("too long for it")
+
+    def do_refuse_first(self, observation):
+        return self.do_refuse(observation) if self.calls == 1 else Recovery([[5, 6]])
 
     def do_exit(self, observation):
         sys.exit(7)
@@ -50,6 +58,57 @@ class Naughty(Attack):
         kept = []
         while True:
             kept.append(torch.ones(50_000_000))
+
+    def do_kill(self, observation):
+        os.kill(os.getpid(), 9)
+
+    def do_orphan(self, observation):
+        """Lets a grandchild take the memory, whose parent is gone."""
+        if os.fork() == 0:
+            if os.fork() == 0:
+                self.do_memory(observation)
+            os._exit(0)
+        os.wait()
+        time.sleep(3600)
+
+    def do_shared_memory(self, observation):
+        self.fill("/dev/shm/file")
+
+    def do_scratch(self, observation):
+        self.fill("file")
+
+    def do_hidden_memory(self, observation):
+        os.memfd_create("file")
+
+    def fill(self, name):
+        with open(name, "wb") as file:
+            while True:
+                file.write(bytes(50_000_000))
+                file.flush()
+
+    def do_long_line(self, observation):
+        self.say(b"x" * 10_000_000)
+
+    def do_many_lines(self, observation):
+        self.say(b'{"event": "prepared", "seconds": 1.0}\n' * 1000)
+
+    def do_wide_lines(self, observation):
+        event = {"event": "evaluated", "losses": [], "tokens": [], "predicted": []}
+        self.say(json.dumps(event | {"texts": ["x" * 1_000_000]}).encode() + b"\n")
+
+    def say(self, text):
+        while True:
+            for handle in range(3, 64):
+                try:
+                    os.write(handle, text)
+                except OSError:
+                    continue
+
+    def do_huge(self, observation):
+        return Recovery([[2**70]], frozenset({2**64}))
+
+    def do_escape(self, observation):
+        raise RuntimeError("\x1b]0;title\x07\x1b[31mred\x9b2J\u202e " + "long " * 10_000)
 
     def do_nan(self, observation):
         return Recovery([[float("nan")]])

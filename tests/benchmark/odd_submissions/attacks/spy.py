@@ -13,7 +13,7 @@ import sys
 import zlib
 from pathlib import Path
 
-from benchmark.spec import Attack, Parameter, Recovery
+from benchmark.spec import Attack, Knowledge, Parameter, Recovery
 
 PART = 1_000_000
 DULL = ("/usr", "/proc", "/sys", "/opt", "/dev", "/lib", "/bin", "/sbin", "/lib64")
@@ -97,6 +97,7 @@ def try_import(name):
 
 
 class Spy(Attack):
+    uses = frozenset(Knowledge)
     name = "spy"
     parameters = {"port": Parameter(9, "where somebody listens outside the sandbox")}
     summary = "Reads every attribute it can reach, walks the disk, opens a socket."

@@ -1,0 +1,39 @@
+"""A fork server that is killed costs the job that it ran, and nothing else."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import psutil
+
+from benchmark.results.schema import Status
+from tests.harness import RunCells
+
+
+def kill_busy_server(over: threading.Event, below: list[psutil.Process]) -> None:
+    """Kill the fork server of this process that has a job; `below` are the job's processes."""
+    while not over.wait(0.05):
+        for child in psutil.Process().children():
+            if "benchmark.execution.forkserver" in child.cmdline() and child.children():
+                time.sleep(1.0)
+                below += child.children(recursive=True)
+                child.kill()
+                return
+
+
+def test_a_killed_server_costs_one_job_and_leaves_no_process(run_cells: RunCells) -> None:
+    assert [record.status for record in run_cells("random")] == [Status.OK]
+    over, below = threading.Event(), list[psutil.Process]()
+    killer = threading.Thread(target=kill_busy_server, args=(over, below))
+    killer.start()
+    try:
+        (record,) = run_cells("naughty[way=fork]", time_limit=60)
+    finally:
+        over.set()
+        killer.join()
+    assert record.status is Status.ERROR
+    assert "the worker was lost" in record.reason
+    assert [record.status for record in run_cells("bag_of_words")] == [Status.OK]
+    assert len(below) >= 2
+    assert psutil.wait_procs(below, timeout=10)[1] == []

@@ -1,0 +1,41 @@
+"""Two runs at once, on one cache that nobody has used and on one results folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.benchmark.cli.test_cli import stable
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.long
+
+SMALL = ("run", "--task", "cola-b4", "--attack", "bag_of_words,random,public_sentences")
+
+
+def start(results: Path, cache: Path, *more: str) -> subprocess.Popen[str]:
+    """The command in the background."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "benchmark.cli", *SMALL, "--results", str(results), "--jobs", "1",
+         *more],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env=os.environ | {"LEAKBOARD_CACHE": str(cache), "LEAKBOARD_SUBMISSIONS": ""},
+    )  # fmt: skip
+
+
+def test_a_fresh_cache_serves_two_runs_at_once(tmp_path: Path) -> None:
+    """Each prepares the same model and builds the same snapshots, and both end well and alike."""
+    fresh = tmp_path / "cache"
+    runs = [start(tmp_path / name, fresh) for name in ("one", "two")]
+    for run in runs:
+        said, _ = run.communicate(timeout=300)
+        assert run.returncode == 0, said
+    assert stable(tmp_path / "one") == stable(tmp_path / "two")
+    assert len(stable(tmp_path / "one")) == 3
+    left = [path for folder in ("jobs", "staging") for path in (fresh / folder).rglob("*")]
+    assert left == []
+    assert not list(tmp_path.rglob("*.part"))
