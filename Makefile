@@ -9,7 +9,7 @@ OPTIONS ?=
 READY := .venv/.ready
 OPEN := .venv/.open
 
-.PHONY: help leaderboard test lint timing open clean
+.PHONY: help leaderboard test lint timing soak open clean
 
 help:
 	@echo "make leaderboard  set up, run the mini suite, render the site as it runs"
@@ -17,6 +17,7 @@ help:
 	@echo "make test         set up, then ruff, mypy and the whole test suite"
 	@echo "make open         install the weights of the open suite into .venv"
 	@echo "make timing       the ratios of processor time, measured and asserted"
+	@echo "make soak         kills, full disks, damaged files and odd command lines, about 20 minutes"
 	@echo "make clean        remove .venv, caches and the rendered site"
 
 $(READY): pyproject.toml constraints.txt
@@ -50,6 +51,10 @@ lint: $(READY)
 timing: $(READY)
 	@mkdir -p .benchmarks
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/timing -s --benchmark-json .benchmarks/timing.json
+
+soak: $(READY)
+	LEAKBOARD_SOAK=1 LEAKBOARD_KILLS=50 LEAKBOARD_FUZZ_FILES=1000 LEAKBOARD_FUZZ_LINES=500 \
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/faults -n 2 --dist loadfile -v --no-header
 
 open: $(OPEN)
 	@echo "Installed. Set LEAKBOARD_DATA to a folder of corpora, then: $(BIN)/leakboard run --suite open"
