@@ -34,6 +34,8 @@ PROGRESS = b'{"event":"progress"'
 LOG_TAIL = 2000
 FIRST_LOOK_SECONDS, MEMORY_LOOK_SECONDS = 0.02, 0.25
 """Between looks at the memory of a job, at its start and later: short jobs are seen, too."""
+CLEAN_UP_SECONDS = 30.0
+"""How long the server waits for killed processes to be gone; the kernel takes milliseconds."""
 OUT_OF_MEMORY = {"status": "out-of-memory", "reason": "killed by the system, short of memory"}
 
 Verdict = dict[str, str]
@@ -61,7 +63,6 @@ class ForkServer:
         self.emit(event="ready")
         for line in sys.stdin:
             self.run(Assignment.model_validate_json(line, strict=True))
-            self.clean_up()
             self.emit(event="clean")
 
     def run(self, job: Assignment) -> None:
@@ -88,6 +89,7 @@ class ForkServer:
             short = _killed_for_memory() > killed_before
             verdict = OUT_OF_MEMORY if short else {"status": "error", "reason": "killed by SIGKILL"}
         os.close(reader)
+        self.clean_up()
         self.emit(event="exit", log=_tail(folder.log), **verdict)
 
     def _warm_up(self, job: Assignment) -> None:
@@ -134,15 +136,21 @@ class ForkServer:
         return {"status": status, "reason": reason}
 
     def clean_up(self) -> None:
-        """No process of a job outlives it, so none can carry news to the next."""
-        if self.isolation.limits.kind == BUBBLEWRAP:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(-1, signal.SIGKILL)  # own process namespace: spares us and its init
-        else:
-            _kill_descendants()
+        """End every process of a job and see it gone: none carries news to the next job.
+
+        Whatever has lost its parent is a child of this server, so that no child means no process.
+        """
+        patience = time.monotonic() + CLEAN_UP_SECONDS
         with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+            while time.monotonic() < patience:
+                if os.waitpid(-1, os.WNOHANG)[0]:
+                    continue
+                if self.isolation.limits.kind == BUBBLEWRAP:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(-1, signal.SIGKILL)  # own process namespace: spares us and its init
+                else:
+                    _kill_descendants()
+                time.sleep(0.002)
 
 
 class Said:
