@@ -21,9 +21,18 @@ def score(
     """Compute metrics from the records."""
     from benchmark.cli import listing
     from benchmark.cli.session import find_catalog, name_broken, need_folder
-    from benchmark.results import scoring, worst_case
 
     need_folder(results)
+    failed = score_records(results, force)
+    content = listing.site_content(*listing.found_or_broken(find_catalog))
+    if name_broken(content["broken"]) or failed:
+        raise typer.Exit(1)
+
+
+def score_records(results: Path, force: bool = False) -> int:
+    """Score what is there and say so; returns for how many something is missing or damaged."""
+    from benchmark.results import scoring, worst_case
+
     counts: dict[str, int] = defaultdict(int)
     left_out: dict[str, list[Path]] = defaultdict(list)
     failed = 0
@@ -39,9 +48,7 @@ def score(
     for reason, paths in left_out.items():
         others = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         print(printable(f"left out {paths[0]}{others}: {reason}"), file=sys.stderr)
-    content = listing.site_content(*listing.found_or_broken(find_catalog))
-    if name_broken(content["broken"]) or failed:
-        raise typer.Exit(1)
+    return failed
 
 
 def site(

@@ -208,9 +208,9 @@ def _seconds_of(record: Record) -> float:
     return (record.prepare_seconds or 0.0) + sum(s.seconds or 0.0 for s in record.snapshots)
 
 
-def groups(cells: Sequence[Cell]) -> dict[tuple[str, str], list[Cell]]:
-    """Cells that attack the same snapshots."""
-    found: dict[tuple[str, str], list[Cell]] = {}
+def groups(cells: Sequence[Cell]) -> dict[tuple[str, str, int], list[Cell]]:
+    """Cells that attack the same snapshots, by task, defense and seed."""
+    found: dict[tuple[str, str, int], list[Cell]] = {}
     for cell in cells:
-        found.setdefault((cell.task.name, cell.defense.name), []).append(cell)
+        found.setdefault((cell.task.name, cell.defense.name, cell.seed), []).append(cell)
     return found

@@ -8,13 +8,16 @@ from pathlib import Path
 import pytest
 
 from benchmark.errors import UserError
+from benchmark.execution.engines.local import LocalEngine
 from benchmark.plugins.catalog import Catalog
 from benchmark.plugins.registry import Broken, find_suites, get_suite, load_task, panel_of
 from benchmark.plugins.selection import broken_among, choose_tasks
+from benchmark.results.scoring import score_all
+from benchmark.runs.attack_run import Run
 from benchmark.runs.plan import Selection, groups, plan_cells
 from benchmark.runs.utility_plan import plan_utility
 from tasks.suites.mini import plan
-from tests.harness import RunCells
+from tests.harness import Quiet, RunCells
 
 Catalogues = tuple[Catalog, Catalog]
 
@@ -91,9 +94,24 @@ def test_every_task_of_the_plan_has_text_for_its_snapshots(
 def test_the_first_cells_already_compare_attacks(catalogs: Catalogues, tmp_path: Path) -> None:
     """The page that is drawn after two minutes has a contest on its first task."""
     cells = plan_cells(Selection("mini"), *catalogs, tmp_path)
-    first = groups(cells)["mini/cola", "none"]
-    assert next(iter(groups(cells))) == ("mini/cola", "none")
+    (group, first), *_ = groups(cells).items()
+    assert group[:2] == ("mini/cola", "none")
     assert len([cell for cell in first if not cell.attack.entry.baseline]) >= 5
+
+
+def test_each_seed_of_a_plan_attacks_snapshots_of_its_own(
+    engine: LocalEngine, catalogs: Catalogues, tmp_path: Path, few_snapshots: None
+) -> None:
+    cells = [
+        cell
+        for seed in (100, 101)
+        for cell in plan_cells(
+            Selection("mini", "cola", "random", "none", seed), *catalogs, tmp_path
+        )
+    ]
+    first, second = Run(engine, Quiet(), 60, 2000, "cpu").run(cells)
+    assert {s.digest for s in first.snapshots}.isdisjoint(s.digest for s in second.snapshots)
+    assert [scored.outcome for scored in score_all(tmp_path)] == ["scored", "scored"]
 
 
 def test_a_broken_plugin_leaves_the_rest_of_the_plan(catalogs: Catalogues, tmp_path: Path) -> None:
