@@ -13,8 +13,8 @@ from benchmark.metrics.table import of_kind
 from leaderboard.data.catalog import SubmissionRow, TaskRow
 from leaderboard.data.ranking import SENTENCE_METRIC, TYPE_METRIC, Board
 from leaderboard.data.tidy import COLUMNS
-from leaderboard.figures.charts import federated_curves
 from leaderboard.figures.draw import Figure, to_csv
+from leaderboard.figures.federated_charts import federated_curves, partition
 from leaderboard.figures.gallery import SuiteFigures, suite_figures, trade_off_figure
 from leaderboard.render.environment import make_environment
 from leaderboard.render.page_tables import (
@@ -35,7 +35,7 @@ from leaderboard.render.slugs import (
 from leaderboard.render.tables import attack_rows, defense_rows, paper_rows
 from leaderboard.views.board import Leaderboard
 from leaderboard.views.cells import cell_view, titles
-from leaderboard.views.federated import HEIGHT, WIDTH, partition_of
+from leaderboard.views.federated import partition_of
 from leaderboard.views.filters import filter_options, matrix_options
 from leaderboard.views.folding import dense_blocks
 from leaderboard.views.papers import compared_tables
@@ -213,6 +213,7 @@ def _task(site: Site, task: TaskRow) -> str:
         for each in board.trade_offs_of(task)
     ]
     boards, ranked = board.boards_of(task.name), board.defense_boards_of(task)
+    clients = partition_of(task.name, board.utility_costs)
     stem = f"data/tasks/{slug(task.name)}"
     if boards:
         site.tables[f"{stem}.csv"] = result_rows(board.results_on(task.name))
@@ -230,9 +231,10 @@ def _task(site: Site, task: TaskRow) -> str:
         trade_offs=trade_offs,
         alike=board.trained_alike(task),
         version=board.current_version(task.name),
-        partition=partition_of(task.name, board.utility_costs),
-        width=WIDTH,
-        height=HEIGHT,
+        clients=clients,
+        clients_figure=site.keep(partition(clients, f"{slug(task.name)}-clients"))
+        if clients
+        else None,
         digests=_digests(boards),
     )
 
