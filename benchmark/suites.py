@@ -130,7 +130,7 @@ class Task:
     corpus: str
     """`<source>:<name>`, source one of builtin, data, hub."""
     model: str
-    """`<source>:<name>`, source one of builtin, package, dir, hub."""
+    """`<source>:<name>`, source one of builtin, package, trained, dir, hub."""
     objective: ObjectiveName
     version: int = 1
     batch_size: int = 1

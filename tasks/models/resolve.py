@@ -70,6 +70,12 @@ def _package(name: str) -> Path:
     return Path(locate_package(name))
 
 
+def _trained(name: str) -> Path:
+    from tasks.models.finetuning.store import locate as locate_trained
+
+    return locate_trained(name)
+
+
 def _hub(name: str) -> Path:
     repository, separator, revision = name.partition("@")
     if not separator or not revision:
@@ -141,4 +147,5 @@ SOURCES: dict[str, Callable[[str], Path]] = {
     "dir": _directory,
     "hub": _hub,
     "package": _package,
+    "trained": _trained,
 }
