@@ -96,6 +96,7 @@ def sparse_labels(rows: Sequence[Mapping[str, object]]) -> list[str]:
 
 def _point_row(point: Point, strength: Strength | None) -> dict[str, object]:
     value = strength.value if strength and strength.parameter else None
+    traffic = point.cost.metrics.get("bytes_up")
     return {
         "defense": point.defense,
         "kind": strength.kind if strength else point.defense,
@@ -110,6 +111,9 @@ def _point_row(point: Point, strength: Strength | None) -> dict[str, object]:
         "utility": point.utility.mean,
         "utility_low": point.utility.low,
         "utility_high": point.utility.high,
+        "slowdown": point.slowdown,
+        "bytes_up": traffic.mean if traffic else None,
+        "epsilon": point.cost.epsilon,
     }
 
 
