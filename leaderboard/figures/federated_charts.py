@@ -28,11 +28,13 @@ def federated(table: FederatedTable, name: str) -> Figure:
     ]
     color, shape = scales([str(row["method"]) for row in rows])
     paint = alt.Color("method:N", scale=alt.Scale(**color), title=None)
-    y = alt.Y("accuracy_local:Q", scale=alt.Scale(zero=False, padding=16), title="local accuracy")
     base = alt.Chart(alt.InlineData(values=rows)).encode(color=paint)
 
     def against(field: str, title: str, scale: Any) -> Any:
-        x = alt.X(f"{field}:Q", title=title, scale=scale)
+        x = alt.X(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(tickCount=5, format="~s"))
+        y = alt.Y(
+            "accuracy_local:Q", scale=alt.Scale(zero=False, padding=16), title="local accuracy"
+        )
         kept = base.transform_filter(f"datum.{field} != null")
         marks = kept.mark_point(filled=True, size=110, opacity=1).encode(
             x=x, y=y, shape=alt.Shape("method:N", scale=alt.Scale(**shape), title=None)
@@ -40,14 +42,14 @@ def federated(table: FederatedTable, name: str) -> Figure:
         rules = kept.mark_rule(opacity=0.4).encode(x=x, y="accuracy_low:Q", y2="accuracy_high:Q")
         return alt.layer(rules, marks).properties(width=290, height=230)
 
-    chart = alt.hconcat(
-        against(
-            "bytes_up",
-            "bytes that a client sends in a round",
-            alt.Scale(type="symlog", zero=False, nice=True),
-        ),
-        against("leak", "worst leak, token types", alt.Scale(domain=[0, 1])),
-    )
+    share = alt.Scale(domain=[0, 1])
+    panels = {
+        "bytes_up": ("bytes that a client sends in a round", alt.Scale(type="symlog", zero=False)),
+        "leak": ("token types leaked at worst", share),
+        "private_leak": ("private tokens leaked at worst", share),
+    }
+    known = [field for field in panels if any(row[field] is not None for row in rows)]
+    chart = alt.hconcat(*(against(field, *panels[field]) for field in known))
     short = table.task.split("/", 1)[-1]
     title = f"Local accuracy of {len(rows)} federated methods on {short}, against traffic and leak"
     return figure(name, title, specification(chart), rows)
@@ -65,7 +67,7 @@ def federated_curves(table: FederatedTable, name: str) -> Figure:
     ]
     color, shape = scales([method.defense for method in methods])
     base = alt.Chart(alt.InlineData(values=rows)).encode(
-        x=alt.X("round:Q", title="round", axis=alt.Axis(tickMinStep=1, grid=False)),
+        x=alt.X("round:Q", title="round", axis=alt.Axis(tickMinStep=1, tickCount=6, grid=False)),
         y=alt.Y("accuracy:Q", scale=alt.Scale(domain=[0, 1]), title="validation accuracy"),
         color=alt.Color("method:N", scale=alt.Scale(**color), title=None),
     )

@@ -268,11 +268,10 @@ def _task(site: Site, task: TaskRow) -> str:
 
 
 def _digests(boards: tuple[Board, ...]) -> list[tuple[int, str]]:
-    """Index and digest of each snapshot of the first board that has any."""
-    for board in boards:
-        for row in board.rows:
-            if row.record.snapshots:
-                return [(result.index, result.digest) for result in row.record.snapshots]
+    """Index and digest of each snapshot of the first board."""
+    for row in boards[0].rows if boards else ():
+        if row.record.snapshots:
+            return [(result.index, result.digest) for result in row.record.snapshots]
     return []
 
 

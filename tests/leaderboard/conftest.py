@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from leaderboard.render.pages import render_pages
 from leaderboard.render.site import render
 from leaderboard.views.timing import load_timings
+from tests.leaderboard.browsing import started
 from tests.leaderboard.hostile import hostile_board, write_hostile_timing
 from tests.leaderboard.samples import sample_catalogue, write_sample_results
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Chrome]:
+    """A headless Chromium."""
+    yield from started()
 
 
 @pytest.fixture(scope="session")
