@@ -31,6 +31,7 @@ def started() -> Iterator[Chrome]:
         browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
     except failure as error:
         pytest.skip(f"Chromium does not start on this machine: {(error.msg or '')[:100]}")
+    browser.set_script_timeout(120)
     yield browser
     browser.quit()
 
