@@ -56,7 +56,7 @@ RECIPES: Mapping[str, Recipe] = {
         for corpus in READ
     },
     "marian-iwslt": Recipe(
-        "", "translation", "data:iwslt", 300, 1e-3, 24, 60, seed=44, vocabulary=8000
+        "", "translation", "data:iwslt", 160, 1e-3, 16, 40, seed=44, vocabulary=8000
     ),
 }
 """Two epochs of MiniLM; MPNet and SmolLM2 take several seconds a step, and so take fewer."""
