@@ -15,7 +15,7 @@ from tasks import corpora
 from tasks.models import train_open
 from tasks.models.digests import model_digest
 from tasks.models.finetuning import recipes, store
-from tasks.models.finetuning.recipes import Recipe
+from tasks.models.finetuning.recipes import TrainingRecipe
 from tasks.models.loading import open_model
 from tasks.models.resolve import locate
 from tests.tiny_models import TEXTS, make_folder
@@ -38,10 +38,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LEAKBOARD_DATA", str(data))
     monkeypatch.setenv("LEAKBOARD_CACHE", str(cache))
     tiny = {
-        "bert-cola": Recipe(
+        "bert-cola": TrainingRecipe(
             f"dir:{base}", "classification", "data:cola", 3, 1e-3, 4, 1, labels=2, max_tokens=32
         ),
-        "marian": Recipe("", "translation", "data:iwslt", 2, 1e-3, 4, 1, vocabulary=300),
+        "marian": TrainingRecipe(
+            "", "translation", "data:iwslt", 2, 1e-3, 4, 1, vocabulary=300, width=64, layers=1
+        ),
     }
     monkeypatch.setattr(store, "RECIPES", tiny)
     monkeypatch.setattr(train_open, "RECIPES", tiny)
