@@ -118,9 +118,9 @@ def _print_forecast(choice: Selection, catalogs: tuple[Catalog, Catalog]) -> boo
     from benchmark.runs.plan import planned_pairs
 
     suite = get_suite(choice.suite)
-    planned = planned_pairs(choice, *catalogs)
-    if not any(task.model in suite.footprints for task, _, _ in planned):
+    if not any(size.download_mb for size in suite.footprints.values()):
         return False
+    planned = planned_pairs(choice, *catalogs)
     for task, attack, defense in planned:
         print(f"to run  {task.name} · {attack.name} · {defense.name}")
     for line in lines(forecast(suite, planned, ROOT / RESULTS)):

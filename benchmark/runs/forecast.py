@@ -43,7 +43,8 @@ class Forecast:
 
 def forecast(suite: Suite, planned: Sequence[Planned], published: Path) -> Forecast:
     """Downloads, memory and time of a plan."""
-    rates = measured_rates(published)
+    usual = {attack.entry.name: _usual_steps(attack) for _, attack, _ in planned}
+    rates = measured_rates(published, usual)
     models = {reference for task, _, _ in planned for reference in _references(task)}
     sizes = {name: suite.footprints.get(name, REFERENCE) for name in sorted(models)}
     seconds = [_seconds(task, attack, sizes, rates) for task, attack, _ in planned]
@@ -57,8 +58,12 @@ def forecast(suite: Suite, planned: Sequence[Planned], published: Path) -> Forec
     )
 
 
-def measured_rates(published: Path) -> dict[str, float]:
-    """Seconds of one core for a sentence and a million parameters, by attack; the slowest."""
+def measured_rates(published: Path, usual: Mapping[str, float]) -> dict[str, float]:
+    """Seconds of one core for a sentence and a million parameters, by attack; the slowest.
+
+    Where an attack counts its steps, as gradient matching does, the seconds are those of a step;
+    `usual` is how many it takes where a record says nothing else.
+    """
     from benchmark.plugins.registry import all_tasks, find_suites
 
     tasks, suites = all_tasks(), find_suites()[0]
@@ -69,7 +74,8 @@ def measured_rates(published: Path) -> dict[str, float]:
         if task is None or not seconds or record.suite == "mini":
             continue
         size = suites[record.suite].footprints.get(task.model, REFERENCE).parameters
-        rate = sum(seconds) / len(seconds) / task.batch_size / size
+        steps = float(record.attack_parameters.get("steps", usual.get(record.attack, 1)))
+        rate = sum(seconds) / len(seconds) / task.batch_size / size / steps
         rates[record.attack] = max(rate, rates.get(record.attack, 0.0))
     return rates
 
@@ -88,7 +94,15 @@ def _seconds(
     """Of all snapshots of a cell; a batch that is filled with tokens has one sentence for 25."""
     sentences = (task.batch_tokens or 0) / 25 or task.batch_size
     rate = rates.get(attack.entry.name, 0.0)
-    return rate * sentences * sizes[task.model].parameters * task.snapshots / CORES
+    work = sentences * sizes[task.model].parameters * task.snapshots
+    steps = float(attack.parameters.get("steps", _usual_steps(attack)))
+    return rate * work * steps / CORES
+
+
+def _usual_steps(attack: ConfiguredSubmission) -> float:
+    """Steps that an attack takes unless it is told otherwise; 1 where it counts none."""
+    rule = attack.entry.parameters.get("steps")
+    return float(rule.default) if rule else 1.0
 
 
 def _memory(size: Footprint) -> float:

@@ -77,6 +77,7 @@ RECIPES: Mapping[str, TrainingRecipe] = {
 """Two epochs of MiniLM; MPNet and SmolLM2 take several seconds a step, and so take fewer."""
 
 CHECKSUMS: Mapping[str, str] = {
+    "marian-iwslt": "819ad377d9708d496cdbe218f73fa469cfba47ea1f212aaa8e8433abc8d8922f",
     "minilm-cola": "e77597f926a76970a8fcee1293016f075beba417e2fd8827a343ed273de8ef28",
 }
 """Of the models that published results were made with."""

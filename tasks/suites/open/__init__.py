@@ -4,7 +4,7 @@
 fine-tuned from them; the corpora are files in the folder that LEAKBOARD_DATA names.
 """
 
-from benchmark.suites import Suite
+from benchmark.suites import Footprint, Suite
 from tasks.suites.open.classification import CLASSIFICATION
 from tasks.suites.open.federated import FEDERATED_TASKS
 from tasks.suites.open.language import LANGUAGE_MODELING
@@ -18,4 +18,5 @@ SUITE = Suite(
     plan=PLAN,
     utility=UTILITY,
     panels=PANELS,
+    footprints={"package:mpnet": Footprint(110), "package:smollm2": Footprint(135)},
 )
