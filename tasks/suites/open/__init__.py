@@ -8,7 +8,7 @@ from benchmark.suites import Footprint, Suite
 from tasks.suites.open.classification import CLASSIFICATION
 from tasks.suites.open.federated import FEDERATED_TASKS
 from tasks.suites.open.language import LANGUAGE_MODELING
-from tasks.suites.open.plan import PANELS, PLAN, UTILITY
+from tasks.suites.open.plan import PANELS, PLAN, TOPICS, UTILITY
 from tasks.suites.open.translation import TRANSLATION
 
 SUITE = Suite(
@@ -18,5 +18,6 @@ SUITE = Suite(
     plan=PLAN,
     utility=UTILITY,
     panels=PANELS,
+    topics=TOPICS,
     footprints={"package:mpnet": Footprint(110), "package:smollm2": Footprint(135)},
 )

@@ -8,7 +8,7 @@ take about eight hours of two cores. A run may be stopped at any time and goes o
 
 from __future__ import annotations
 
-from benchmark.suites import NO_DEFENSE, ObjectiveName, Pairing
+from benchmark.suites import NO_DEFENSE, ObjectiveName, Pairing, Topic
 from tasks.suites.mini.plan import pairings
 
 BASELINES = ("random", "prior_only", "public_sentences")
@@ -106,4 +106,49 @@ UTILITY = (
     *(Pairing("wikitext", defense=d) for d in (NO_DEFENSE, *SIMPLE)),
     *(Pairing("iwslt", defense=d) for d in (NO_DEFENSE, *SIMPLE[:3], "freeze_output")),
     *(Pairing("agnews-fl", defense=d) for d in FEDERATED),
+)
+
+LIMITS = (
+    "`_brief` variants take 80 to 120 steps of the papers' 2,000 to 2,500, with fewer candidates; "
+    "the model is MiniLM and not BERT base, the prior SmolLM2 and not a GPT-2 over WordPiece."
+)
+TOPICS = (
+    Topic(
+        "LAMP with the cosine against TAG and DLG",
+        ("rouge1", "rouge2", "rougeL"),
+        tuple(("cola", attack) for attack in ("prior_only", *MATCHING, "dager")),
+        LIMITS,
+    ),
+    Topic(
+        "FILM against prior_only",
+        ("rougeL", "type_f1"),
+        tuple(
+            (task, attack)
+            for task in ("wikitext", "enron")
+            for attack in ("prior_only", "public_sentences", "bag_of_words", "film_beam_only")
+        ),
+        "SmolLM2 instead of GPT-2; the beam search alone, without FILM's reordering.",
+    ),
+    Topic(
+        "FLAT-CHAT against its oracle",
+        ("type_f1",),
+        (
+            *(("iwslt", attack) for attack in ("random", "bag_of_words", "flat_chat")),
+            ("iwslt-oracle", "flat_chat_oracle"),
+        ),
+        "A Transformer of 3 + 3 layers, width 256 and 8,000 types, 300 steps from a random start; "
+        "the paper has 6 + 6 layers, width 512 and 16,594 types.",
+    ),
+    Topic(
+        "DAGER by batch size",
+        ("exact_match", "rouge1", "rougeL"),
+        tuple((task, "dager") for task in ("cola", "cola-b2", "cola-b4", "cola-b8", "cola-b16")),
+        "MiniLM, 384 wide, instead of BERT base, 768 wide.",
+    ),
+    Topic(
+        "DAGER on a decoder",
+        ("exact_match", "rougeL"),
+        tuple((task, "dager_brief") for task in ("wikitext", "enron")),
+        "With a two-hundredth of the work of `dager`.",
+    ),
 )
