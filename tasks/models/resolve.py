@@ -9,7 +9,8 @@ from pathlib import Path
 
 from benchmark.errors import UserError, unknown_name
 from benchmark.paths import expanded
-from tasks.models.digests import CHECKSUM_FILE, verify_checksum
+from tasks.hub_lock import LOCKED, check_model, pinned_commit
+from tasks.models.digests import CHECKSUM_FILE, model_digest, verify_checksum
 
 WEIGHTS = Path(__file__).resolve().parent / "weights"
 """The models that come with the repository; `python -m tasks.models.train` makes them."""
@@ -83,7 +84,12 @@ def _hub(name: str) -> Path:
             f"hub:{name} does not pin a revision; write hub:{repository}@<commit>, so that "
             "everyone measures the same weights."
         )
-    return _cached(repository, revision) or _downloaded(repository, revision)
+    if revision != LOCKED:
+        return _cached(repository, revision) or _downloaded(repository, revision)
+    commit = pinned_commit("models", repository)
+    folder = _cached(repository, commit) or _downloaded(repository, commit)
+    check_model(repository, model_digest(folder))
+    return folder
 
 
 def _cached(repository: str, revision: str) -> Path | None:

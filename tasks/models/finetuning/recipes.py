@@ -14,7 +14,7 @@ from benchmark.suites import ObjectiveName
 
 
 @dataclass(frozen=True)
-class Recipe:
+class TrainingRecipe:
     """A training that turns a base into a model of a task."""
 
     base: str
@@ -31,54 +31,69 @@ class Recipe:
     max_tokens: int = 64
     vocabulary: int = 0
     """Of a random start: types that its tokenizer learns from the public rows."""
+    width: int = 0
+    layers: int = 0
+    """Of a random start: width, and layers of encoder and decoder each."""
 
 
 CLASSIFIED = ("cola", "sst2", "rotten-tomatoes")
 READ = ("wikitext", "enron", "imdb", "agnews")
 
-RECIPES: Mapping[str, Recipe] = {
+RECIPES: Mapping[str, TrainingRecipe] = {
     **{
-        f"minilm-{corpus}": Recipe(
+        f"minilm-{corpus}": TrainingRecipe(
             "package:minilm", "classification", f"data:{corpus}", 300, 5e-5, seed=41, labels=2
         )
         for corpus in CLASSIFIED
     },
     **{
-        f"mpnet-{corpus}": Recipe(
+        f"mpnet-{corpus}": TrainingRecipe(
             "package:mpnet", "classification", f"data:{corpus}", 100, 3e-5, seed=42, labels=2
         )
         for corpus in CLASSIFIED
     },
     **{
-        f"smollm2-{corpus}": Recipe(
+        f"smollm2-{corpus}": TrainingRecipe(
             "package:smollm2", "causal-lm", f"data:{corpus}", 60, 3e-5, 8, seed=43, max_tokens=42
         )
         for corpus in READ
     },
-    "marian-iwslt": Recipe(
-        "", "translation", "data:iwslt", 300, 1e-3, 24, 60, seed=44, vocabulary=8000
+    "marian-iwslt": TrainingRecipe(
+        *("", "translation", "data:iwslt", 300, 1e-3, 24, 60),
+        seed=44,
+        vocabulary=8000,
+        width=256,
+        layers=3,
+    ),
+    "marian-iwslt-paper": TrainingRecipe(
+        *("", "translation", "data:iwslt", 20_000, 5e-4, 64, 4000),
+        seed=45,
+        max_tokens=128,
+        vocabulary=16_594,
+        width=512,
+        layers=6,
     ),
 }
 """Two epochs of MiniLM; MPNet and SmolLM2 take several seconds a step, and so take fewer."""
 
-CHECKSUMS: Mapping[str, str] = {}
+CHECKSUMS: Mapping[str, str] = {
+    "marian-iwslt": "819ad377d9708d496cdbe218f73fa469cfba47ea1f212aaa8e8433abc8d8922f",
+    "minilm-cola": "e77597f926a76970a8fcee1293016f075beba417e2fd8827a343ed273de8ef28",
+}
 """Of the models that published results were made with."""
 
 
-def marian_shape(vocabulary: int) -> dict[str, object]:
-    """FLAT-CHAT's Transformer with half of its layers and width; each table is one of its own.
+def marian_shape(recipe: TrainingRecipe, vocabulary: int) -> dict[str, object]:
+    """FLAT-CHAT's Transformer; source, target and output each have a table of their own.
 
     With a decoder embedding of its own, that gradient shows target tokens and nothing else.
     """
     return {
         "vocab_size": vocabulary,
-        "d_model": 256,
-        "encoder_layers": 3,
-        "decoder_layers": 3,
-        "encoder_attention_heads": 4,
-        "decoder_attention_heads": 4,
-        "encoder_ffn_dim": 512,
-        "decoder_ffn_dim": 512,
+        "d_model": recipe.width,
+        **{f"{side}_layers": recipe.layers for side in ("encoder", "decoder")},
+        **{f"{side}_attention_heads": recipe.width // 64 for side in ("encoder", "decoder")},
+        **{f"{side}_ffn_dim": 2 * recipe.width for side in ("encoder", "decoder")},
         "max_position_embeddings": 128,
         "scale_embedding": True,
         "share_encoder_decoder_embeddings": False,

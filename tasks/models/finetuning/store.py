@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmark.errors import UserError, unknown_name
 from benchmark.paths import cache_directory
 from tasks.models.digests import model_digest, verify_checksum
-from tasks.models.finetuning.recipes import RECIPES, Recipe, marian_shape
+from tasks.models.finetuning.recipes import RECIPES, TrainingRecipe, marian_shape
 
 
 def locate(name: str) -> Path:
@@ -25,7 +25,7 @@ def locate(name: str) -> Path:
     return verify_checksum(target, f"delete the folder and run {command}")
 
 
-def find(name: str) -> Recipe:
+def find(name: str) -> TrainingRecipe:
     """The recipe of a trained model."""
     if name not in RECIPES:
         raise unknown_name("trained model", name, RECIPES)
@@ -37,11 +37,13 @@ def folder(name: str) -> Path:
     return cache_directory() / "models" / f"trained-{name}-{recipe_digest(find(name))[:12]}"
 
 
-def recipe_digest(recipe: Recipe) -> str:
+def recipe_digest(recipe: TrainingRecipe) -> str:
     """Over the recipe, the weights that it starts from and the text that it reads."""
     from tasks import corpora
     from tasks.models.resolve import locate as locate_model
 
     parts = [asdict(recipe), corpora.digest(recipe.corpus)]
-    parts.append(model_digest(locate_model(recipe.base)) if recipe.base else marian_shape(0))
+    parts.append(
+        model_digest(locate_model(recipe.base)) if recipe.base else marian_shape(recipe, 0)
+    )
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

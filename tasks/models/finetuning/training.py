@@ -20,7 +20,7 @@ from benchmark.ownership import staging_folder
 from tasks import corpora
 from tasks.corpora.base import Row
 from tasks.models.digests import publish
-from tasks.models.finetuning.recipes import Recipe, marian_shape
+from tasks.models.finetuning.recipes import TrainingRecipe, marian_shape
 from tasks.models.finetuning.store import find, folder
 from tasks.models.heads import copy_tokenizer, draw_head, save_weights
 from tasks.models.loading import freeze_to_buffers, load_weights, open_tokenizer
@@ -54,7 +54,7 @@ def make(name: str) -> Path:
 
 
 def _start(
-    recipe: Recipe, public: Sequence[Row]
+    recipe: TrainingRecipe, public: Sequence[Row]
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The base, with a fresh head where classes are told apart, or a random Transformer."""
     torch.manual_seed(recipe.seed)
@@ -62,7 +62,7 @@ def _start(
     if not recipe.base:
         both = [text for row in public for text in (row.source or "", row.text)]
         tokenizer = marian_tokenizer(both, recipe.vocabulary)
-        model = MarianMTModel(MarianConfig(**marian_shape(len(tokenizer))))  # type: ignore[arg-type]
+        model = MarianMTModel(MarianConfig(**marian_shape(recipe, len(tokenizer))))  # type: ignore[arg-type]
         freeze_to_buffers(model)
         return model.eval(), tokenizer
     source = locate(recipe.base)
@@ -74,7 +74,7 @@ def _start(
 
 
 def _train(
-    recipe: Recipe,
+    recipe: TrainingRecipe,
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     public: Sequence[Row],
@@ -92,7 +92,7 @@ def _train(
 
 
 def _scores(
-    recipe: Recipe,
+    recipe: TrainingRecipe,
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     test: Sequence[Row],
@@ -114,7 +114,7 @@ def _scores(
 
 
 def _write(
-    recipe: Recipe,
+    recipe: TrainingRecipe,
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     scores: dict[str, dict[str, float]],

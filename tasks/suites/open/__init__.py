@@ -4,11 +4,11 @@
 fine-tuned from them; the corpora are files in the folder that LEAKBOARD_DATA names.
 """
 
-from benchmark.suites import Suite
+from benchmark.suites import Footprint, Suite
 from tasks.suites.open.classification import CLASSIFICATION
 from tasks.suites.open.federated import FEDERATED_TASKS
 from tasks.suites.open.language import LANGUAGE_MODELING
-from tasks.suites.open.plan import PANELS, PLAN, UTILITY
+from tasks.suites.open.plan import PANELS, PLAN, TOPICS, UTILITY
 from tasks.suites.open.translation import TRANSLATION
 
 SUITE = Suite(
@@ -18,4 +18,6 @@ SUITE = Suite(
     plan=PLAN,
     utility=UTILITY,
     panels=PANELS,
+    topics=TOPICS,
+    footprints={"package:mpnet": Footprint(110), "package:smollm2": Footprint(135)},
 )
