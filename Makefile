@@ -8,6 +8,7 @@ SEED ?= 100
 OPTIONS ?=
 READY := .venv/.ready
 OPEN := .venv/.open
+TIMED = $(if $(wildcard .benchmarks/timing.json),--timing .benchmarks)
 
 .PHONY: help leaderboard test lint timing soak open clean
 
@@ -36,7 +37,7 @@ leaderboard: $(READY)
 	$$run --site $(SITE) --more || failed=1; \
 	$$run --site $(SITE) --more --utility || failed=1; \
 	$(BIN)/leakboard score --results $(RESULTS) || failed=1; \
-	$(BIN)/leakboard site --results $(RESULTS) --out $(SITE) || failed=1; \
+	$(BIN)/leakboard site --results $(RESULTS) --out $(SITE) $(TIMED) || failed=1; \
 	exit $$failed
 
 test: $(READY) lint
@@ -50,7 +51,7 @@ lint: $(READY)
 
 timing: $(READY)
 	@mkdir -p .benchmarks
-	OMP_NUM_THREADS=1 $(BIN)/pytest tests/timing -s --benchmark-json .benchmarks/timing.json
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/timing -s --benchmark-autosave --benchmark-json .benchmarks/timing.json
 
 soak: $(READY)
 	LEAKBOARD_SOAK=1 LEAKBOARD_KILLS=50 LEAKBOARD_FUZZ_FILES=1000 LEAKBOARD_FUZZ_LINES=500 \

@@ -119,6 +119,15 @@ class Federation:
 
 
 @dataclass(frozen=True)
+class Footprint:
+    """What a model takes, as its publisher states it: for a plan whose weights are not here yet."""
+
+    parameters: float
+    """In millions."""
+    download_mb: float = 0.0
+
+
+@dataclass(frozen=True)
 class Task:
     """One measured situation. A correction gets a new version; an old one is never edited."""
 
@@ -130,7 +139,7 @@ class Task:
     corpus: str
     """`<source>:<name>`, source one of builtin, data, hub."""
     model: str
-    """`<source>:<name>`, source one of builtin, package, dir, hub."""
+    """`<source>:<name>`, source one of builtin, package, trained, dir, hub."""
     objective: ObjectiveName
     version: int = 1
     batch_size: int = 1
@@ -206,6 +215,18 @@ class Pairing:
 
 
 @dataclass(frozen=True)
+class Topic:
+    """A question that a suite's results answer: one table of its report."""
+
+    title: str
+    metrics: tuple[str, ...]
+    cells: tuple[tuple[str, str], ...]
+    """Short names of task and attack, without a defense."""
+    remark: str = ""
+    """What a reader has to know, such as settings that are not the paper's."""
+
+
+@dataclass(frozen=True)
 class Suite:
     """A named set of tasks with the plan that `leakboard run --suite` follows by default."""
 
@@ -218,6 +239,10 @@ class Suite:
     panels: Mapping[ObjectiveName, tuple[str, ...]] = field(default_factory=dict)
     """By objective, the attacks that every defense has to face: names of attacks or variants. The
     worst case of a defense that one of them was not run on is not known, and so cannot lead."""
+    topics: tuple[Topic, ...] = ()
+    """What `leakboard report --suite` has a table for."""
+    footprints: Mapping[str, Footprint] = field(default_factory=dict)
+    """By model reference, where a plan has to be told before weights are downloaded."""
 
 
 # ------------------------------------------------------------------------- the defender's side

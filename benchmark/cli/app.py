@@ -18,6 +18,7 @@ from benchmark.cli import (
     new,
     orderings,
     pages,
+    publish,
     report,
     running,
     show,
@@ -40,6 +41,7 @@ app.command("list")(browse.list_)
 app.command()(browse.describe)
 app.command()(running.run)
 app.command()(merge.merge)
+app.command()(publish.publish)
 app.command()(new.new)
 app.command()(check.check)
 app.command()(pages.score)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from benchmark.results.orderings import ComparedOrdering, Ordering, OrderingSide
     from benchmark.runs.plan import Cell
 
-FILE = ROOT / "leaderboard" / "reported" / "orderings" / "orderings.json"
+FOLDER = ROOT / "leaderboard" / "reported" / "orderings"
+FILES = {"mini": FOLDER / "orderings.json", "open": FOLDER / "open.json"}
+"""The claims that are tested on each suite."""
 FIELDS = (
     "claim", "paper", "metric", "better", "worse", "mean_better", "mean_worse", "difference",
     "low", "high", "snapshots", "p", "verdict",
@@ -28,9 +30,9 @@ FIELDS = (
 INTRODUCTION = """\
 # Orderings of the papers
 
-Which side the papers find better, on the `mini` suite with {seeds}. Made by
+Which side the papers find better, on the `{suite}` suite with {seeds}. Made by
 `leakboard orderings`; no figure is typed by hand, and the same figures are in
-[orderings.csv](orderings.csv). Differences are paired snapshot by snapshot where both sides
+[{name}.csv]({name}.csv). Differences are paired snapshot by snapshot where both sides
 attack the same sentences (sign-flip test), else the two samples are compared as they are
 (permutation test). p values carry Holm's correction over the whole list; *holds* and *reversed*
 mean p ≤ 0.05. Gradient matching takes 400 steps (`_quick`) of the papers' 2,000 to 2,500.
@@ -46,8 +48,9 @@ def orderings(
     device: Device = "auto",
     time_limit: TimeLimit = 600.0,
     out: Annotated[
-        Path, typer.Option(help="Document to write, with a CSV beside it.", parser=folder)
-    ] = Path("docs/orderings.md"),
+        Path | None, typer.Option(help="Document to write, with a CSV beside it.", parser=folder)
+    ] = None,
+    suite: Annotated[str, typer.Option(help="Suite to test them on.")] = "mini",
     stored: Annotated[
         bool, typer.Option("--stored", help="Run nothing; what is missing is not measured.")
     ] = False,
@@ -57,24 +60,24 @@ def orderings(
     from benchmark.cli.session import execute, find_catalogs, open_engine
     from benchmark.results.orderings import compare_orderings
 
-    claims, drawn = load(), numbers(seeds)
+    claims, drawn = load(suite), numbers(seeds)
+    out = out or Path("docs") / f"{_name(suite)}.md"
     with open_engine(jobs, device, results) as engine:
         catalogs = find_catalogs(engine)
-        cells = {
-            (side.label, seed): _cell(side, seed, *catalogs, results)
-            for claim in claims
-            for side in (claim.better, claim.worse)
+        sides = {side for claim in claims for side in (claim.better, claim.worse)}
+        paths = {
+            (side.label, seed): _path(side, suite, seed, *catalogs, results)
+            for side in sides
             for seed in drawn
         }
-        wanted = {cell.path: cell for cell in cells.values()}
-        missing = [] if stored else list(wanted.values())
+        missing = [] if stored else _cells(sides, suite, drawn, catalogs, results)
         failed = execute(engine, missing, time_limit, 0.0, out=sys.stdout)
     failed += score_records(results)
     measured = [
         (
             claim,
-            _values(claim.better, claim.metric, drawn, cells),
-            _values(claim.worse, claim.metric, drawn, cells),
+            _values(claim.better, claim.metric, drawn, paths),
+            _values(claim.worse, claim.metric, drawn, paths),
         )
         for claim in claims
     ]
@@ -83,7 +86,7 @@ def orderings(
         writer = csv.DictWriter(stream, FIELDS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    out.write_text(document(rows, seeds), encoding="utf-8")
+    out.write_text(document(rows, seeds, suite), encoding="utf-8")
     print(f"{len(rows)} orderings in {out}")
     if failed:
         raise typer.Exit(1)
@@ -97,26 +100,54 @@ def numbers(seeds: str) -> range:
     return range(int(match[1]), int(match[2]) + 1)
 
 
-def load() -> list[Ordering]:
+def _name(suite: str) -> str:
+    """Of the document and its CSV file."""
+    return "orderings" if suite == "mini" else f"orderings-{suite}"
+
+
+def load(suite: str = "mini") -> list[Ordering]:
     """The claims that are stored."""
+    from benchmark.errors import unknown_name
     from benchmark.files import read_model
     from benchmark.results.orderings import Orderings
 
-    return read_model(FILE, Orderings).orderings
+    if suite not in FILES:
+        raise unknown_name("suite with orderings", suite, FILES)
+    return read_model(FILES[suite], Orderings).orderings
 
 
-def _cell(
-    side: OrderingSide, seed: int, attacks: Catalog, defenses: Catalog, results: Path
-) -> Cell:
+def _path(
+    side: OrderingSide, suite: str, seed: int, attacks: Catalog, defenses: Catalog, results: Path
+) -> Path:
+    """Where the record of a side lies, or would lie; nothing is loaded for that."""
+    from benchmark.plugins.selection import choose
+    from benchmark.results.store import cell_path
+
+    (attack,) = choose(attacks, "attack", side.attack)
+    (defense,) = choose(defenses, "defense", side.defense)
+    return cell_path(results, f"{suite}/{side.task}", defense.name, attack.name, seed)
+
+
+def _cells(
+    sides: Iterable[OrderingSide],
+    suite: str,
+    seeds: range,
+    catalogs: tuple[Catalog, Catalog],
+    results: Path,
+) -> list[Cell]:
+    """Everything that has to be run, each cell once."""
     from benchmark.runs.plan import Selection, plan_cells
 
-    wanted = Selection("mini", side.task, side.attack, side.defense, seed)
-    (cell,) = plan_cells(wanted, attacks, defenses, results)
-    return cell
+    cells: dict[Path, Cell] = {}
+    for side in sorted(sides, key=lambda side: side.label):
+        for seed in seeds:
+            wanted = Selection(suite, side.task, side.attack, side.defense, seed)
+            cells |= {cell.path: cell for cell in plan_cells(wanted, *catalogs, results)}
+    return list(cells.values())
 
 
 def _values(
-    side: OrderingSide, metric: str, seeds: range, cells: Mapping[tuple[str, int], Cell]
+    side: OrderingSide, metric: str, seeds: range, paths: Mapping[tuple[str, int], Path]
 ) -> dict[tuple[int, int], float]:
     """Score of each snapshot of all seeds; nothing where any seed has none."""
     from benchmark.files import read_model
@@ -125,7 +156,7 @@ def _values(
 
     found: dict[tuple[int, int], float] = {}
     for seed in seeds:
-        path = score_path(cells[side.label, seed].path)
+        path = score_path(paths[side.label, seed])
         score = read_model(path, Score) if path.exists() else None
         if score is None or metric not in score.metrics:
             return {}
@@ -157,11 +188,11 @@ def _figure(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
 
 
-def document(rows: Sequence[Row], seeds: str = SEEDS) -> str:
+def document(rows: Sequence[Row], seeds: str = SEEDS, suite: str = "mini") -> str:
     """The rows as Markdown."""
     first, _, last = seeds.partition("-")
     words = f"seed {first}" if first == last else f"seeds {first} to {last}"
-    lines = [INTRODUCTION.format(seeds=words), *_table(rows)]
+    lines = [INTRODUCTION.format(seeds=words, suite=suite, name=_name(suite)), *_table(rows)]
     return "\n".join(lines) + "\n"
 
 

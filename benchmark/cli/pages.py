@@ -55,7 +55,11 @@ def site(
     results: Results = RESULTS,
     out: Out = SITE,
     timing: Annotated[
-        Path | None, typer.Option(help="JSON file of pytest-benchmark, for a page on timing.")
+        list[Path] | None,
+        typer.Option(
+            help="JSON file of pytest-benchmark, or a folder of them, for a page on timing; "
+            "several show their history.",
+        ),
     ] = None,
     submissions: MoreSubmissions = None,
 ) -> None:
@@ -66,7 +70,7 @@ def site(
 
     need_folder(results)
     content = listing.site_content(*listing.found_or_broken(find_catalog))
-    page = render_site(results, out, timing=timing, **content)
+    page = render_site(results, out, timing=timing or (), **content)
     print(f"The leaderboard is at {page.resolve().as_uri()}")
     if name_broken(content["broken"]):
         raise typer.Exit(1)

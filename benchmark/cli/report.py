@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,16 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchmark.cli.options import RESULTS, Results, folder
+from benchmark.cli.report_rows import FIELDS, Row, interval, markdown_table, row_figures, table_row
 
 if TYPE_CHECKING:
     from benchmark.plugins.registry import Standing
     from benchmark.results.schema import WorstCase
 
-Row = Mapping[str, str]
-FIELDS = (
-    "part", "task", "defense", "seed", "attack", "metric", "rank", "mean", "low", "high", "n",
-    "baseline", "seconds", "panel", "remark",
-)  # fmt: skip
 INTRODUCTION = """\
 # Results
 
@@ -34,20 +30,29 @@ those that only guess. How: [methods](methods.md#intervals-ranks-and-means).
 def report(
     results: Results = RESULTS,
     out: Annotated[
-        Path, typer.Option(help="Document to write, with a CSV beside it.", parser=folder)
-    ] = Path("docs/results.md"),
+        Path | None, typer.Option(help="Document to write, with a CSV beside it.", parser=folder)
+    ] = None,
+    suite: Annotated[str, typer.Option(help="Suite to report on.")] = "mini",
 ) -> None:
-    """Write the scored results as one document and as CSV beside it."""
+    """Write the scored results of a suite as one document and as CSV beside it.
+
+    A suite that names topics gets a table for each, and tells what ran how long and what did not.
+    """
+    from benchmark.cli import suite_report
     from benchmark.cli.session import need_folder
+    from benchmark.plugins.registry import get_suite
 
     need_folder(results)
-    rows = list(collect(results))
+    declared = get_suite(suite)
+    out = out or Path("docs/results.md" if suite == "mini" else f"docs/results-{suite}.md")
+    rows = [row for row in collect(results) if row["task"].startswith(f"{suite}/")]
+    rows += suite_report.collect(results, declared)
     table = out.with_suffix(".csv")
     with table.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, FIELDS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    out.write_text(document(rows), encoding="utf-8")
+    out.write_text(document(rows, suite), encoding="utf-8")
     print(f"{len(rows)} figures in {out} and {table}")
 
 
@@ -62,22 +67,24 @@ def collect(results: Path) -> Iterator[Row]:
             yield _standing(place)
     for (task, defense, seed), case in sorted(worst_cases(results).items()):
         for metric, worst in case.worst.items():
-            figures = _figures(worst.value.mean, worst.value.low, worst.value.high, worst.value.n)
-            yield _row("worst case", task, defense, seed=str(seed), attack=worst.attack,
+            figures = row_figures(
+                worst.value.mean, worst.value.low, worst.value.high, worst.value.n
+            )
+            yield table_row("worst case", task, defense, seed=str(seed), attack=worst.attack,
                        metric=metric, panel=_panel(case), remark=f"of {worst.rivals}",
                        **figures)  # fmt: skip
     for (task, defense), cost in sorted(utility_costs(results).items()):
         seeds = " ".join(map(str, cost.seeds))
         for metric, value in cost.metrics.items():
-            figures = _figures(value.mean, value.low, value.high, value.n)
+            figures = row_figures(value.mean, value.low, value.high, value.n)
             remark = "" if cost.epsilon is None else f"ε = {cost.epsilon:.3g}"
-            yield _row("utility", task, defense, seed=seeds, metric=metric, remark=remark,
+            yield table_row("utility", task, defense, seed=seeds, metric=metric, remark=remark,
                        **figures)  # fmt: skip
 
 
 def _standing(place: Standing) -> Row:
-    figures = _figures(place.mean, place.low, place.high, place.n) if place.metric else {}
-    return _row(
+    figures = row_figures(place.mean, place.low, place.high, place.n) if place.metric else {}
+    return table_row(
         "attacks", place.task, place.defense, seed=str(place.seed), attack=place.attack,
         metric=place.metric,
         rank=f"{place.rank}{'=' if place.shared else ''}" if place.metric else "",
@@ -95,19 +102,12 @@ def _panel(case: WorstCase) -> str:
     return f"incomplete: {missing}" if missing else f"complete ({len(case.panel)})"
 
 
-def _figures(mean: float, low: float, high: float, n: int | None = None) -> dict[str, str]:
-    found = {"mean": f"{mean:.4g}", "low": f"{low:.4g}", "high": f"{high:.4g}"}
-    return found | ({} if n is None else {"n": str(n)})
+def document(rows: Sequence[Row], suite: str = "mini") -> str:
+    """The rows as Markdown: topics, a table for each task, then worst cases and utility."""
+    from benchmark.cli.suite_report import sections
 
-
-def _row(part: str, task: str, defense: str, **values: str) -> Row:
-    given = {"part": part, "task": task, "defense": defense} | values
-    return {name: " ".join(given.get(name, "").split()) for name in FIELDS}
-
-
-def document(rows: Sequence[Row]) -> str:
-    """The rows as Markdown: a table for each task, then worst cases and utility."""
-    return "\n".join([INTRODUCTION, *_attacks(rows), *_worst(rows), *_utility(rows)]) + "\n"
+    first = [INTRODUCTION] if suite == "mini" else sections(rows, suite)
+    return "\n".join([*first, *_attacks(rows), *_worst(rows), *_utility(rows)]) + "\n"
 
 
 def _attacks(rows: Sequence[Row]) -> Iterator[str]:
@@ -116,12 +116,12 @@ def _attacks(rows: Sequence[Row]) -> Iterator[str]:
     mine = [row for row in rows if row["part"] == "attacks"]
     for task, of_task in groupby(mine, key=lambda row: row["task"]):
         yield f"### {task}\n"
-        yield from _table(
+        yield from markdown_table(
             ("defense", "seed", "metric", "rank", "attack", "mean [low, high]", "baseline", "n",
              "s", ""),
             [
                 (row["defense"], row["seed"], row["metric"], row["rank"], row["attack"],
-                 _interval(row), row["baseline"], row["n"], row["seconds"], row["remark"])
+                 interval(row), row["baseline"], row["n"], row["seconds"], row["remark"])
                 for row in of_task
             ],
         )  # fmt: skip
@@ -132,12 +132,12 @@ def _worst(rows: Sequence[Row]) -> Iterator[str]:
     yield "## Worst case of each defense\n"
     wanted = ("rougeL", "type_f1")
     mine = [row for row in rows if row["part"] == "worst case" and row["metric"] in wanted]
-    yield from _table(
+    yield from markdown_table(
         ("task", "defense", "seed", "metric", "strongest attack", "mean [low, high]", "tried",
          "panel"),
         [
             (row["task"], row["defense"], row["seed"], row["metric"], row["attack"],
-             _interval(row), row["remark"].removeprefix("of "), row["panel"])
+             interval(row), row["remark"].removeprefix("of "), row["panel"])
             for row in mine if row["defense"] != "none"
         ],
     )  # fmt: skip
@@ -146,22 +146,10 @@ def _worst(rows: Sequence[Row]) -> Iterator[str]:
 def _utility(rows: Sequence[Row]) -> Iterator[str]:
     """What training with each defense is worth."""
     yield "## Utility of each defense\n"
-    yield from _table(
+    yield from markdown_table(
         ("task", "defense", "metric", "mean [low, high]", "seeds", ""),
         [
-            (row["task"], row["defense"], row["metric"], _interval(row), row["seed"], row["remark"])
+            (row["task"], row["defense"], row["metric"], interval(row), row["seed"], row["remark"])
             for row in rows if row["part"] == "utility"
         ],
     )  # fmt: skip
-
-
-def _interval(row: Row) -> str:
-    return f"{row['mean']} [{row['low']}, {row['high']}]" if row["mean"] else ""
-
-
-def _table(names: Sequence[str], lines: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(names)} |"
-    yield f"|{'---|' * len(names)}"
-    for line in lines:
-        yield f"| {' | '.join(cell.replace('|', '/') for cell in line)} |"
-    yield ""

@@ -80,6 +80,8 @@ def run(
     choice = Selection(suite, task, attack, defense, seed, force)
     with open_engine(jobs, device, results) as engine:
         catalogs = find_catalogs(engine)
+        if dry_run and not utility and _print_forecast(choice, catalogs):
+            return
         cells = _plan(choice, catalogs, results, utility)
         if part is not None:
             cells = take_shard(cells, part, results, write=not dry_run)
@@ -106,6 +108,24 @@ def _plan(
     if utility:
         return plan_utility(choice, catalogs[1], results)
     return plan_cells(choice, *catalogs, results)
+
+
+def _print_forecast(choice: Selection, catalogs: tuple[Catalog, Catalog]) -> bool:
+    """The plan of a suite whose weights may have to be downloaded first, without any of them."""
+    from benchmark.paths import ROOT
+    from benchmark.plugins.registry import get_suite
+    from benchmark.runs.forecast import forecast, lines
+    from benchmark.runs.plan import planned_pairs
+
+    suite = get_suite(choice.suite)
+    if not any(size.download_mb for size in suite.footprints.values()):
+        return False
+    planned = planned_pairs(choice, *catalogs)
+    for task, attack, defense in planned:
+        print(f"to run  {task.name} · {attack.name} · {defense.name}")
+    for line in lines(forecast(suite, planned, ROOT / RESULTS)):
+        print(line)
+    return True
 
 
 def _print_plan(cells: Sequence[Cell | Trial], engine: LocalEngine) -> int:

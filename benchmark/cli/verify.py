@@ -34,6 +34,9 @@ def verify(
     sample: Annotated[
         int | None, typer.Option(min=1, help="Draw so many of them by chance.")
     ] = None,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="Repeat what other code has made, too.")
+    ] = False,
     jobs: Jobs = 0,
     device: Device = "auto",
     time_limit: TimeLimit = 600.0,
@@ -45,7 +48,9 @@ def verify(
 
     A record is the same, within interval (other answers, but metrics within the record's 95 %
     intervals), or different. One that agrees is marked with date and machine, and the leaderboard
-    shows that. The exit code is 1 where one does not agree or cannot be repeated.
+    shows that. The exit code is 1 where one does not agree or cannot be repeated. A record that
+    was made by other code is not comparable; with --changed its figures are compared with those of
+    today's code, and nothing is marked.
     """
     from benchmark.cli.output import emit
     from benchmark.cli.session import open_engine
@@ -54,7 +59,7 @@ def verify(
     paths = _paths(records, sample)
     hidden = [path for path in records if not ROOT.is_relative_to(path.resolve())]
     with open_engine(jobs, device, *hidden) as engine:
-        verdicts = _repeat(engine, paths, time_limit, memory_limit)
+        verdicts = _repeat(engine, paths, time_limit, memory_limit, changed)
     rows = [vars(verdict) for verdict in verdicts]
     emit(rows, "json" if as_json else "text", lambda: _lines(verdicts))
     if not all(verdict.agrees for verdict in verdicts):
@@ -78,7 +83,11 @@ def _paths(given: Sequence[Path], sample: int | None) -> list[Path]:
 
 
 def _repeat(
-    engine: LocalEngine, paths: Sequence[Path], time_limit: float, memory_limit: float
+    engine: LocalEngine,
+    paths: Sequence[Path],
+    time_limit: float,
+    memory_limit: float,
+    changed: bool,
 ) -> list[RepeatVerdict]:
     """Run again what can be repeated, compare it, and mark what agrees."""
     import sys
@@ -95,14 +104,16 @@ def _repeat(
     with TemporaryDirectory(prefix="leakboard-") as out:
         for number, path in enumerate(paths):
             try:
-                wanted.append(repeat.repetition(path, catalogs, Path(out) / str(number)))
+                folder = Path(out) / str(number)
+                wanted.append(repeat.repetition(path, catalogs, folder, changed))
             except repeat.NotComparable as reason:
                 verdicts[path] = repeat.RepeatVerdict(path, "not comparable", [str(reason)])
         execute(engine, [each.cell for each in wanted], time_limit, memory_limit, out=sys.stderr)
         for each in wanted:
             again = read_model(each.cell.path, Record)
             verdicts[each.path] = repeat.compare_records(each, again)
-            repeat.mark_record(verdicts[each.path], again)
+            if not changed:
+                repeat.mark_record(verdicts[each.path], again)
     return [verdicts[path] for path in paths]
 
 

@@ -16,8 +16,9 @@ from benchmark.plugins.registry import all_tasks, load_task
 from benchmark.plugins.selection import ConfiguredSubmission, choose
 from benchmark.results.measure import score_record
 from benchmark.results.schema import MetricValue, Record, Score
-from benchmark.results.store import UTILITY_SUFFIX
+from benchmark.results.store import UTILITY_SUFFIX, fresh_score
 from benchmark.results.verification import Agreement, Verification, mark
+from benchmark.results.withholding import answers_digest
 from benchmark.runs.plan import Cell, Selection, make_cell
 from benchmark.runs.provenance import versions
 from benchmark.snapshots.build import SnapshotSet
@@ -38,8 +39,13 @@ class Repetition:
     cell: Cell
 
 
-def repetition(path: Path, catalogs: tuple[Catalog, Catalog], out: Path) -> Repetition:
-    """What to run for a record, filed below another folder; raises `NotComparable`."""
+def repetition(
+    path: Path, catalogs: tuple[Catalog, Catalog], out: Path, changed: bool = False
+) -> Repetition:
+    """What to run for a record, filed below another folder; raises `NotComparable`.
+
+    With `changed`, records that other code has made are repeated, too, if the task is the same.
+    """
     if path.name.endswith(UTILITY_SUFFIX):
         raise NotComparable("it is the record of a training; only attacks are repeated")
     try:
@@ -51,7 +57,7 @@ def repetition(path: Path, catalogs: tuple[Catalog, Catalog], out: Path) -> Repe
         raise NotComparable(str(error).rstrip(".")) from error
     choice = Selection(record.suite, seed=record.seed, force=True)
     cell = make_cell(choice, side, attack, defense, out)
-    for reason in _reasons(record, cell, side):
+    for reason in () if changed else _reasons(record, cell, side):
         raise NotComparable(reason)
     return Repetition(path, record, cell)
 
@@ -132,14 +138,16 @@ def compare_records(wanted: Repetition, again: Record) -> RepeatVerdict:
     if before.status is not again.status:
         words = f"it was {_ended(before)}, and is {_ended(again)} now"
         return RepeatVerdict(path, "different", [words])
-    if _answers(before) == _answers(again):
+    if _same_answers(before, again):
         return RepeatVerdict(path, "same")
     if before.status is Status.UNSUPPORTED:
         words = f"it was {_ended(before)}, and is {_ended(again)} now"
         return RepeatVerdict(path, "different", [words])
-    old, new = _scores(wanted, before), _scores(wanted, again)
-    differing = [i for i, answer in _answers(before).items() if _answers(again).get(i) != answer]
-    changes = [f"{len(differing)} of {len(before.snapshots)} snapshots have other answers"]
+    old, new = _recorded_scores(wanted), _scores(wanted, again)
+    if old is None:
+        words = "its figures are missing; fetch them again, or run `leakboard score` first"
+        return RepeatVerdict(path, "not comparable", [words])
+    changes = [_changes(before, again)]
     outside = list(_outside(old, new))
     if outside:
         return RepeatVerdict(path, "different", [*changes, *outside])
@@ -154,6 +162,27 @@ def _answers(record: Record) -> dict[int, tuple[object, ...]]:
     if record.status is Status.UNSUPPORTED:
         return {-1: (record.reason,)}
     return {s.index: (s.status, s.sentences, s.token_types) for s in record.snapshots}
+
+
+def _same_answers(before: Record, again: Record) -> bool:
+    """Answer by answer, or by their digest where a record was published without them."""
+    if before.withheld:
+        return before.withheld == answers_digest(again)
+    return _answers(before) == _answers(again)
+
+
+def _changes(before: Record, again: Record) -> str:
+    if before.withheld:
+        return "its answers are others now; which ones was not published"
+    differing = [i for i, answer in _answers(before).items() if _answers(again).get(i) != answer]
+    return f"{len(differing)} of {len(before.snapshots)} snapshots have other answers"
+
+
+def _recorded_scores(wanted: Repetition) -> Score | None:
+    """The figures of a record: computed again, or those that it was published with."""
+    if wanted.record.withheld:
+        return fresh_score(wanted.path)
+    return _scores(wanted, wanted.record)
 
 
 def _scores(wanted: Repetition, record: Record) -> Score:

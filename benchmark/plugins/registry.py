@@ -161,13 +161,13 @@ def render_site(
     results: Path,
     out: Path,
     running: tuple[int, int] | None = None,
-    timing: Path | None = None,
+    timing: Sequence[Path] = (),
     **content: Unpack[SiteContent],
 ) -> Path:
     """Pages from records, with what the registry knows beside them.
 
     `running` marks them as those of a run that is not over: cells that have ended, and all cells.
-    `timing` names a file of pytest-benchmark that gets a page.
+    `timing` names files of pytest-benchmark, or folders of them, that get a page.
     """
     site = importlib.import_module("leaderboard.render.site")
     return cast(Path, site.render_all(results, out, running=running, timing=timing, **content))

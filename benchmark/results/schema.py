@@ -115,6 +115,8 @@ class Record(Measured):
     """Whether the attack only guesses; None in records of version 1."""
     snapshots: list[SnapshotResult] = []
     prepare_seconds: Seconds | None = None
+    withheld: str = ""
+    """Of a record that was published without what was recovered: digest over all that was."""
 
     @property
     def ruled_out(self) -> bool:

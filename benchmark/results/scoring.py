@@ -47,7 +47,9 @@ def score_all(results: Path, force: bool = False) -> Iterator[Scored]:
         except UserError as error:
             yield Scored(path, str(error).rstrip("."), failed=True)
             continue
-        if not force and _is_fresh(path, digest):
+        if record.withheld:
+            yield _taken_over(path)
+        elif not force and _is_fresh(path, digest):
             yield Scored(path, "unchanged")
         elif record.task not in tasks:
             yield Scored(path, f"there is no task {record.task} any more")
@@ -61,6 +63,18 @@ def _attempt(path: Path, record: Record, digest: str, task: Task) -> Scored:
         return Scored(path, _score(path, record, digest, load_task(task)))
     except UserError as error:
         return Scored(path, str(error).rstrip("."), failed=True)
+
+
+def _taken_over(path: Path) -> Scored:
+    """A published record has the score that it was published with, or none."""
+    if fresh_score(path) is not None:
+        return Scored(path, "unchanged")
+    return Scored(
+        path,
+        "it was published without what was recovered, so its score cannot be computed again, and "
+        "the one it was published with is missing or of another record; fetch both again",
+        failed=True,
+    )
 
 
 def _is_fresh(path: Path, digest: str) -> bool:

@@ -101,23 +101,29 @@ def plan_cells(
     selection: Selection, attacks: Catalog, defenses: Catalog, results: Path
 ) -> list[Cell]:
     """All cells of a selection, in the suite's order, each once."""
+    cells: dict[Path, Cell] = {}
+    known = Known(results)
+    for task, attack, defense in planned_pairs(selection, attacks, defenses):
+        cell = make_cell(selection, load_task(task), attack, defense, results, known)
+        cells.setdefault(cell.path, cell)
+    known.records.save()
+    return list(cells.values())
+
+
+def planned_pairs(
+    selection: Selection, attacks: Catalog, defenses: Catalog
+) -> list[tuple[Task, ConfiguredSubmission, ConfiguredSubmission]]:
+    """Task, attack and defense of each line; every name is right before anything is loaded."""
     suite = get_suite(selection.suite)
     wanted = {task.name for task in choose_tasks(suite, selection.task or "*")}
-    pairs = [
+    return [
         (task, attack, defense)
         for pairing in _pairings(suite, selection, attacks, defenses)
         for task in choose_tasks(suite, pairing.task)
         if task.name in wanted
         for defense in choose(defenses, "defense", pairing.defense)
         for attack in choose(attacks, "attack", pairing.attack)
-    ]  # every name is known to be right before anything is loaded
-    cells: dict[Path, Cell] = {}
-    known = Known(results)
-    for task, attack, defense in pairs:
-        cell = make_cell(selection, load_task(task), attack, defense, results, known)
-        cells.setdefault(cell.path, cell)
-    known.records.save()
-    return list(cells.values())
+    ]
 
 
 class Known:

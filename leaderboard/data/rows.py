@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean
 
 from benchmark.errors import UserError
+from benchmark.metrics.table import METRICS
 from benchmark.results.schema import Record, Score, SnapshotResult, Status
 from benchmark.results.store import fresh_score, read_records, record_files, score_path
 from benchmark.results.verification import Verification, read_mark
@@ -98,6 +99,9 @@ class Row:
 
         An attack that says nothing at all is not one: it tried and found nothing.
         """
+        if self.record.withheld:
+            judged = self.score.metrics if self.score else {}
+            return not any(name in METRICS and METRICS[name].needs_sentences for name in judged)
         snapshots = self.record.snapshots
         return not any(s.sentences for s in snapshots) and any(
             s.token_types is not None for s in snapshots

@@ -6,18 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from benchmark.metrics.table import METRICS
-from leaderboard.figures.draw import Figure, figure
+from leaderboard.figures.draw import Figure, figure, specification
 from leaderboard.figures.theme import DEEP, INK, MOST_SERIES, SOFT, scales
 from leaderboard.render.formatting import number
-from leaderboard.views.federated import FederatedTable
 from leaderboard.views.heat import HeatMap
 from leaderboard.views.series import SeriesPoint, Strength
 from leaderboard.views.trade_off import Point, TradeOff
-
-
-def _specification(chart: Any) -> Mapping[str, Any]:
-    return cast(Mapping[str, Any], chart.to_dict())
-
 
 # ----------------------------------------------------------------------------- privacy and utility
 
@@ -83,7 +77,7 @@ def trade_off(
     title = (
         f"Leak ({leak.title}) against utility ({utility.title}) of {len(rows)} defenses on {short}"
     )
-    return figure(name, title, _specification(chart), rows)
+    return figure(name, title, specification(chart), rows)
 
 
 def sparse_labels(rows: Sequence[Mapping[str, object]]) -> list[str]:
@@ -102,6 +96,7 @@ def sparse_labels(rows: Sequence[Mapping[str, object]]) -> list[str]:
 
 def _point_row(point: Point, strength: Strength | None) -> dict[str, object]:
     value = strength.value if strength and strength.parameter else None
+    traffic = point.cost.metrics.get("bytes_up")
     return {
         "defense": point.defense,
         "kind": strength.kind if strength else point.defense,
@@ -116,6 +111,9 @@ def _point_row(point: Point, strength: Strength | None) -> dict[str, object]:
         "utility": point.utility.mean,
         "utility_low": point.utility.low,
         "utility_high": point.utility.high,
+        "slowdown": point.slowdown,
+        "bytes_up": traffic.mean if traffic else None,
+        "epsilon": point.cost.epsilon,
     }
 
 
@@ -172,7 +170,7 @@ def heat_map(each: HeatMap, name: str) -> Figure:
     title = (
         f"{metric} of {len(each.attacks)} attacks under {len(each.defenses)} defenses on {short}"
     )
-    return figure(name, title, _specification(chart), rows)
+    return figure(name, title, specification(chart), rows)
 
 
 def depth(mean: float | None) -> float:
@@ -235,7 +233,7 @@ def multiples(
         chart = sized.facet(facet=alt.Facet("panel:N", title=None), columns=min(3, len(panels)))
     else:
         chart = layer.properties(width=400, height=230)
-    return figure(name, title, _specification(chart), rows)
+    return figure(name, title, specification(chart), rows)
 
 
 def strongest_series(points: Sequence[SeriesPoint]) -> list[str]:
@@ -264,75 +262,3 @@ def _series_row(point: SeriesPoint) -> dict[str, object]:
         "attack": point.attack,
         "baseline": point.baseline,
     }
-
-
-# -------------------------------------------------------------------------------------- federated
-
-
-def federated(table: FederatedTable, name: str) -> Figure:
-    """Accuracy of federated methods against what they send and against what they leak."""
-    import altair as alt
-
-    rows = [
-        {
-            "method": method.defense,
-            "accuracy_local": method.metrics["accuracy_local"].mean,
-            "accuracy_low": method.metrics["accuracy_local"].low,
-            "accuracy_high": method.metrics["accuracy_local"].high,
-            "bytes_up": method.metrics["bytes_up"].mean if "bytes_up" in method.metrics else None,
-            "leak": method.worst.value if method.worst else None,
-            "private_leak": method.private.value if method.private else None,
-        }
-        for method in table.methods
-        if "accuracy_local" in method.metrics
-    ]
-    color, shape = scales([str(row["method"]) for row in rows])
-    paint = alt.Color("method:N", scale=alt.Scale(**color), title=None)
-    y = alt.Y("accuracy_local:Q", scale=alt.Scale(zero=False, padding=16), title="local accuracy")
-    base = alt.Chart(alt.InlineData(values=rows)).encode(color=paint)
-
-    def against(field: str, title: str, scale: Any) -> Any:
-        x = alt.X(f"{field}:Q", title=title, scale=scale)
-        kept = base.transform_filter(f"datum.{field} != null")
-        marks = kept.mark_point(filled=True, size=110, opacity=1).encode(
-            x=x, y=y, shape=alt.Shape("method:N", scale=alt.Scale(**shape), title=None)
-        )
-        rules = kept.mark_rule(opacity=0.4).encode(x=x, y="accuracy_low:Q", y2="accuracy_high:Q")
-        return alt.layer(rules, marks).properties(width=290, height=230)
-
-    chart = alt.hconcat(
-        against(
-            "bytes_up",
-            "bytes that a client sends in a round",
-            alt.Scale(type="symlog", zero=False, nice=True),
-        ),
-        against("leak", "worst leak, token types", alt.Scale(domain=[0, 1])),
-    )
-    short = table.task.split("/", 1)[-1]
-    title = f"Local accuracy of {len(rows)} federated methods on {short}, against traffic and leak"
-    return figure(name, title, _specification(chart), rows)
-
-
-def federated_curves(table: FederatedTable, name: str) -> Figure:
-    """Validation accuracy of federated methods, round by round."""
-    import altair as alt
-
-    methods = [method for method in table.methods if method.curve]
-    rows = [
-        {"method": method.defense, "round": number, "accuracy": value}
-        for method in methods
-        for number, value in method.curve.items()
-    ]
-    color, shape = scales([method.defense for method in methods])
-    base = alt.Chart(alt.InlineData(values=rows)).encode(
-        x=alt.X("round:Q", title="round", axis=alt.Axis(tickMinStep=1, grid=False)),
-        y=alt.Y("accuracy:Q", scale=alt.Scale(domain=[0, 1]), title="validation accuracy"),
-        color=alt.Color("method:N", scale=alt.Scale(**color), title=None),
-    )
-    marks = base.mark_point(filled=True, size=50, opacity=1).encode(
-        shape=alt.Shape("method:N", scale=alt.Scale(**shape), title=None)
-    )
-    chart = alt.layer(base.mark_line(), marks).properties(width=560, height=230)
-    short = table.task.split("/", 1)[-1]
-    title = f"Validation accuracy of {len(methods)} federated methods on {short}, by round"
-    return figure(name, title, _specification(chart), rows)

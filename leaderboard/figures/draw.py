@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 from xml.etree import ElementTree
 
 from leaderboard.figures.theme import config
@@ -42,6 +42,11 @@ class Figure:
     def csv(self) -> str:
         """The numbers as a table."""
         return to_csv(self.rows)
+
+
+def specification(chart: Any) -> Mapping[str, Any]:
+    """A chart of altair as the specification that it stands for."""
+    return cast(Mapping[str, Any], chart.to_dict())
 
 
 def figure(name: str, title: str, specification: Mapping[str, Any], rows: Rows) -> Figure:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from leaderboard.data.ranking import NO_DEFENSE
-from leaderboard.figures import charts
+from leaderboard.figures import charts, federated_charts
 from leaderboard.figures.draw import Figure
 from leaderboard.render.slugs import slug
 from leaderboard.views.defended import DefendedTask
@@ -60,7 +60,7 @@ def suite_figures(view: SuiteView) -> SuiteFigures:
         progress=_progress(view, name),
         strengths=tuple(_strengths(view, name)),
         federated=tuple(
-            (table, charts.federated(table, f"{slug(table.task)}-federated"))
+            (table, federated_charts.federated(table, f"{slug(table.task)}-federated"))
             for table in view.federated
             if sum("accuracy_local" in method.metrics for method in table.methods) > 1
         ),

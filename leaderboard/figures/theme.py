@@ -44,6 +44,7 @@ def config() -> dict[str, Any]:
             "labelFontSize": 12,
             "titleFontSize": 12,
             "titleFontWeight": "normal",
+            "titlePadding": 10,
             "gridColor": RULE,
             "domainColor": SOFT,
             "tickColor": SOFT,

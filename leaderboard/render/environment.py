@@ -26,7 +26,6 @@ from leaderboard.render.slugs import (
 from leaderboard.views.board import Leaderboard, describe, metric_columns
 from leaderboard.views.examples import examples
 from leaderboard.views.filters import batch_of, panel_facts, told_of
-from leaderboard.views.matrix import missing_results
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,6 @@ def make_environment(board: Leaderboard) -> Environment:
         "inline": inline,
         "matrix_page": matrix_page,
         "metric_columns": metric_columns,
-        "missing_results": missing_results,
         "number": number,
         "panel_facts": panel_facts,
         "phrase": phrase,

@@ -1,10 +1,10 @@
-"""The tables of tasks, submissions, cells and federated methods as CSV."""
+"""The tables of tasks, submissions, cells, metrics, timing and federated methods as CSV."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from benchmark.metrics.table import on_boards
+from benchmark.metrics.table import METRICS, on_boards
 from benchmark.results.schema import MetricValue
 from leaderboard.data.catalog import SubmissionRow
 from leaderboard.data.defenses import DefenseBoard
@@ -13,6 +13,7 @@ from leaderboard.figures.draw import to_csv
 from leaderboard.views.board import Result
 from leaderboard.views.cells import CellView
 from leaderboard.views.federated import FederatedTable, Leak
+from leaderboard.views.timing import TimingHistory
 
 Fields = dict[str, object]
 
@@ -114,6 +115,47 @@ def snapshot_fields(view: CellView) -> Iterator[Fields]:
             "seconds": each.result.seconds,
             "digest": each.result.digest,
         }
+
+
+def metric_rows() -> str:
+    """What every metric means as CSV."""
+    return to_csv(
+        [
+            {
+                "metric": metric.name,
+                "title": metric.title,
+                "kind": metric.kind,
+                "unit": metric.unit,
+                "better": metric.direction,
+                "needs_sentences": metric.needs_sentences,
+                "meaning": metric.meaning,
+            }
+            for metric in METRICS.values()
+        ]
+    )
+
+
+def timing_rows(history: TimingHistory) -> str:
+    """Every timing test of every run as CSV."""
+    return to_csv(
+        [
+            {
+                "datetime": run.datetime,
+                "commit": run.commit_info.id,
+                "changed": run.commit_info.dirty,
+                "processor": run.machine_info.processor_name,
+                "python": run.machine_info.python_version,
+                "test": test.key,
+                "ratio": test.ratio,
+                "median": test.stats.median,
+                "least": test.stats.min,
+                "deviation": test.stats.stddev,
+                "rounds": test.stats.rounds,
+            }
+            for run in history.runs
+            for test in run.benchmarks
+        ]
+    )
 
 
 def federated_rows(table: FederatedTable) -> str:

@@ -13,15 +13,19 @@ from benchmark.metrics.table import of_kind
 from leaderboard.data.catalog import SubmissionRow, TaskRow
 from leaderboard.data.ranking import SENTENCE_METRIC, TYPE_METRIC, Board
 from leaderboard.data.tidy import COLUMNS
-from leaderboard.figures.charts import federated_curves
 from leaderboard.figures.draw import Figure, to_csv
+from leaderboard.figures.federated_charts import federated_curves, partition
 from leaderboard.figures.gallery import SuiteFigures, suite_figures, trade_off_figure
+from leaderboard.figures.timing_chart import ratio_history
 from leaderboard.render.environment import make_environment
+from leaderboard.render.matrix_tables import matrix_rows, missing_rows
 from leaderboard.render.page_tables import (
     federated_rows,
+    metric_rows,
     result_rows,
     setting_rows,
     snapshot_fields,
+    timing_rows,
     worst_case_rows,
 )
 from leaderboard.render.slugs import (
@@ -35,12 +39,14 @@ from leaderboard.render.slugs import (
 from leaderboard.render.tables import attack_rows, defense_rows, paper_rows
 from leaderboard.views.board import Leaderboard
 from leaderboard.views.cells import cell_view, titles
-from leaderboard.views.federated import HEIGHT, WIDTH, partition_of
+from leaderboard.views.federated import partition_of
 from leaderboard.views.filters import filter_options, matrix_options
 from leaderboard.views.folding import dense_blocks
+from leaderboard.views.hero import Hero
+from leaderboard.views.matrix import missing_results
 from leaderboard.views.papers import compared_tables
 from leaderboard.views.suite import SuiteView
-from leaderboard.views.timing import Timing
+from leaderboard.views.timing import TimingHistory
 
 KINDS: tuple[tuple[str, str, MetricKind], ...] = (
     (
@@ -63,7 +69,7 @@ class Site:
 
     board: Leaderboard
     environment: Environment
-    timing: Timing | None = None
+    timing: TimingHistory | None = None
     figures: dict[str, Figure] = field(default_factory=dict)
     tables: Files = field(default_factory=dict)
     _drawn: dict[str, SuiteFigures] = field(default_factory=dict)
@@ -96,7 +102,7 @@ class Site:
 
 
 def render_pages(
-    board: Leaderboard, running: tuple[int, int] | None = None, timing: Timing | None = None
+    board: Leaderboard, running: tuple[int, int] | None = None, timing: TimingHistory | None = None
 ) -> Files:
     """All pages, figures and tables by their path below the site's root."""
     environment = make_environment(board)
@@ -114,6 +120,7 @@ def render_pages(
 
 def _single_pages(site: Site) -> Iterator[tuple[str, str]]:
     kinds = [(title, judged, of_kind(kind)) for title, judged, kind in KINDS]
+    site.tables["data/metrics.csv"] = metric_rows()
     yield "metrics.html", site.render("metrics.html", root="", here="metrics", kinds=kinds)
     yield "federated.html", _federated(site)
     names = tuple(view.name for view in site.board.suites)
@@ -123,7 +130,15 @@ def _single_pages(site: Site) -> Iterator[tuple[str, str]]:
     yield "papers.html", site.render("papers.html", root="", here="papers", tables=compared)
     yield "data.html", site.render("data.html", root="", here="data", columns=COLUMNS)
     if site.timing:
-        yield "timing.html", site.render("timing.html", root="", here="timing", timing=site.timing)
+        yield "timing.html", _timing(site, site.timing)
+
+
+def _timing(site: Site, history: TimingHistory) -> str:
+    site.tables["data/timing.csv"] = timing_rows(history)
+    figure = ratio_history(history)
+    if figure:
+        site.keep(figure)
+    return site.render("timing.html", root="", here="timing", history=history, figure=figure)
 
 
 def _federated(site: Site) -> str:
@@ -175,6 +190,7 @@ def _suite_values(site: Site, view: SuiteView) -> Mapping[str, object]:
     commits = Counter(row.record.provenance.git_commit[:10] for row in rows)
     return {
         "view": view,
+        "hero": _hero(site, view),
         "figures": site.suite_figures(view),
         "filters": filter_options(view, site.board.told),
         "machines": [name for name, _ in machines.most_common(3)],
@@ -183,18 +199,30 @@ def _suite_values(site: Site, view: SuiteView) -> Mapping[str, object]:
     }
 
 
+def _hero(site: Site, view: SuiteView) -> Hero | None:
+    """The example of a suite, or of the first suite whose text may be shown."""
+    return next((each.hero for each in (view, *site.board.suites) if each.hero), None)
+
+
 def _matrix(site: Site, view: SuiteView) -> str:
-    groups = [
-        (kind, matrix, dense_blocks(matrix, kind))
-        for kind, matrices in (("attack", view.attacks), ("defense", view.defenses))
-        for matrix in matrices
-    ]
+    groups = []
+    stem = f"data/{slug(view.name)}"
+    for kind, matrices in (("attack", view.attacks), ("defense", view.defenses)):
+        for matrix in matrices:
+            table = f"{stem}-{kind}s-by-task-{matrix.metric.lower()}"
+            site.tables[f"{table}.csv"] = matrix_rows(matrix, kind)
+            groups.append((kind, matrix, dense_blocks(matrix, kind), table))
+    missing = missing_results(view.attacks)
+    if missing:
+        site.tables[f"{stem}-missing.csv"] = missing_rows(missing)
     return site.render(
         "matrix_page.html",
         root="../",
         here="matrix",
         view=view,
         groups=groups,
+        missing=missing,
+        missing_table=f"{stem}-missing",
         filters=matrix_options(view, site.board.told),
     )
 
@@ -213,6 +241,7 @@ def _task(site: Site, task: TaskRow) -> str:
         for each in board.trade_offs_of(task)
     ]
     boards, ranked = board.boards_of(task.name), board.defense_boards_of(task)
+    clients = partition_of(task.name, board.utility_costs)
     stem = f"data/tasks/{slug(task.name)}"
     if boards:
         site.tables[f"{stem}.csv"] = result_rows(board.results_on(task.name))
@@ -230,19 +259,19 @@ def _task(site: Site, task: TaskRow) -> str:
         trade_offs=trade_offs,
         alike=board.trained_alike(task),
         version=board.current_version(task.name),
-        partition=partition_of(task.name, board.utility_costs),
-        width=WIDTH,
-        height=HEIGHT,
+        clients=clients,
+        clients_figure=site.keep(partition(clients, f"{slug(task.name)}-clients"))
+        if clients
+        else None,
         digests=_digests(boards),
     )
 
 
 def _digests(boards: tuple[Board, ...]) -> list[tuple[int, str]]:
-    """Index and digest of each snapshot of the first board that has any."""
-    for board in boards:
-        for row in board.rows:
-            if row.record.snapshots:
-                return [(result.index, result.digest) for result in row.record.snapshots]
+    """Index and digest of each snapshot of the first board."""
+    for row in boards[0].rows if boards else ():
+        if row.record.snapshots:
+            return [(result.index, result.digest) for result in row.record.snapshots]
     return []
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from benchmark.plugins.catalog import Entry
@@ -17,7 +17,7 @@ from leaderboard.render.pages import render_pages
 from leaderboard.render.publish import check_target, publish
 from leaderboard.render.tables import latex
 from leaderboard.views.board import Leaderboard
-from leaderboard.views.timing import load_timing
+from leaderboard.views.timing import load_timings
 
 
 def render(
@@ -25,20 +25,20 @@ def render(
     out: Path,
     catalog: Catalog,
     running: tuple[int, int] | None = None,
-    timing: Path | None = None,
+    timing: Sequence[Path] = (),
 ) -> Path:
     """Draw the site of all records below `results` into `out` and return its `index.html`.
 
     The same results and catalog give the same bytes. A former site in `out` is replaced only
     once every page is made; a folder that is not a former site is left alone. While a run goes
-    on, `running` holds how many of its cells have ended, and how many there are. `timing` names a
-    JSON file of pytest-benchmark, which gets a page.
+    on, `running` holds how many of its cells have ended, and how many there are. `timing` names
+    JSON files of pytest-benchmark, or folders of them, which get a page.
 
     Raises:
         UserError: results are missing or corrupt, or `out` is not ours to replace.
     """
     check_target(out, results)
-    timed = load_timing(timing) if timing else None
+    timed = load_timings(timing)
     board = Leaderboard(load(results, catalog.baselines), catalog, utility_costs(results))
     publish({**render_pages(board, running, timed), **data_files(board)}, out)
     return out / "index.html"
@@ -63,7 +63,7 @@ def render_all(
     entries: Iterable[Entry],
     broken: Iterable[Broken],
     running: tuple[int, int] | None = None,
-    timing: Path | None = None,
+    timing: Sequence[Path] = (),
 ) -> Path:
     """`render` with what the registry knows: what the command line calls."""
     return render(results, out, from_registry(suites, entries, broken), running, timing)

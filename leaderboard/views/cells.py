@@ -52,6 +52,8 @@ class CellView:
     metrics: tuple[str, ...]
     snapshots: tuple[SnapshotView, ...]
     command: str
+    local_commands: tuple[str, ...]
+    """What makes the cell again with its texts, away from published records."""
 
     @property
     def has_text(self) -> bool:
@@ -75,7 +77,7 @@ def cell_view(row: Row) -> CellView:
         own = tuple(pairs.get(result.index, ()))
         texts = () if own else tuple(" ".join(shown(text)) for text in result.texts[:MOST_TEXTS])
         views.append(SnapshotView(result, scores, own, texts))
-    return CellView(row, metrics, tuple(views), command(row))
+    return CellView(row, metrics, tuple(views), command(row), local_commands(row))
 
 
 def _score(row: Row, metric: str, index: int) -> float | None:
@@ -90,6 +92,15 @@ def command(row: Row) -> str:
     parts = ["leakboard", "run", "--suite", suite, "--task", task or suite]
     parts += ["--attack", row.attack, "--defense", row.defense, "--seed", str(row.seed)]
     return " ".join(shlex.quote(part) for part in parts)
+
+
+def local_commands(row: Row) -> tuple[str, ...]:
+    """What repeats a cell in a folder of its own and renders it with its texts."""
+    return (
+        f"{command(row)} --results local",
+        "leakboard score --results local",
+        "leakboard site --results local --out local-site",
+    )
 
 
 def titles(metrics: tuple[str, ...]) -> tuple[str, ...]:

@@ -12,38 +12,33 @@ from benchmark.results.utility_summary import UtilityCost
 WorstCases = Mapping[tuple[str, str], WorstCase]
 UtilityCosts = Mapping[tuple[str, str], UtilityCost]
 
-WIDTH, HEIGHT = 360.0, 120.0
-"""Of the drawing of a partition."""
-
-
-@dataclass(frozen=True)
-class Stripe:
-    """The rows of one client that bear one label, as a rectangle of the drawing."""
-
-    x: float
-    y: float
-    height: float
-    label: int
-
 
 @dataclass(frozen=True)
 class Partition:
-    """How the rows of a federated task are spread over its clients: one bar for each."""
+    """How the rows of a federated task are spread over its clients."""
 
-    stripes: tuple[Stripe, ...]
-    clients: int
-    labels: int
-    fewest: int
-    most: int
+    counts: Sequence[Sequence[int]]
+    """Training rows of each client by label."""
 
     @property
-    def step(self) -> float:
-        """From one bar to the next."""
-        return WIDTH / self.clients
+    def clients(self) -> int:
+        """Their number."""
+        return len(self.counts)
 
-    def color(self, label: int) -> str:
-        """Labels evenly around the color wheel."""
-        return f"hsl({round(360 * label / self.labels)} 55% 55%)"
+    @property
+    def labels(self) -> int:
+        """The number of labels."""
+        return max(map(len, self.counts))
+
+    @property
+    def fewest(self) -> int:
+        """Rows of the smallest client."""
+        return min(map(sum, self.counts))
+
+    @property
+    def most(self) -> int:
+        """Rows of the largest client."""
+        return max(map(sum, self.counts))
 
 
 @dataclass(frozen=True)
@@ -100,23 +95,7 @@ def partition_of(task: str, utility_costs: UtilityCosts) -> Partition | None:
         if trained == task and cost.label_counts and max(map(sum, cost.label_counts)) > 0
     )
     counts = next(known, None)
-    return drawn_partition(counts) if counts else None
-
-
-def drawn_partition(counts: Sequence[Sequence[int]]) -> Partition:
-    """Bars in the clients' order, labels piled up from the bottom."""
-    most = max(map(sum, counts))
-    stripes = []
-    for client, own in enumerate(counts):
-        below = 0
-        for label, count in enumerate(own):
-            below += count
-            if count:
-                x, y = WIDTH * client / len(counts), HEIGHT * (1 - below / most)
-                stripes.append(Stripe(x, y, HEIGHT * count / most, label))
-    return Partition(
-        tuple(stripes), len(counts), max(map(len, counts)), min(map(sum, counts)), most
-    )
+    return Partition(counts) if counts else None
 
 
 def first_seed(cases: Iterable[WorstCase]) -> dict[tuple[str, str], WorstCase]:

@@ -72,7 +72,7 @@ def undefended(boards: Iterable[Board]) -> Finding | None:
         f"Without a defense, {entry.row.attack} reads back ROUGE-L {number(entry.value.mean)} "
         f"({value}) of {short(board.task)}{whole}{guess}.",
         cell_page(entry.row.key),
-        "the sentences",
+        "the snapshots" if entry.row.record.withheld else "the sentences",
     )
 
 

@@ -16,6 +16,7 @@ from benchmark.paths import data_directory
 from tasks.corpora import builtin, own
 from tasks.corpora.base import Row, Split
 from tasks.corpora.cutting import Layout, cut
+from tasks.hub_lock import LOCKED, pinned_commit
 
 _RECIPE = "2"
 """Changes when rows are read or cut differently, so that old snapshots are not taken for new."""
@@ -68,7 +69,7 @@ def digest(reference: str) -> str:
         return builtin.digest(name)
     if source == "own":
         return name  # which is a digest
-    fingerprint = hashlib.sha256(f"{_RECIPE} {reference} {_layout(source, name)}".encode())
+    fingerprint = hashlib.sha256(f"{_RECIPE} {source}:{name} {_layout(source, name)}".encode())
     if source == "data":  # a hub reference pins its content by the commit
         for path in map(partial(_path, name), ("train", CORPORA[name].held_out)):
             fingerprint.update(hashlib.sha256(path.read_bytes()).digest())
@@ -84,10 +85,20 @@ def _parts(reference: str) -> tuple[str, str]:
     """Divide a reference into source and name, both known."""
     source, _, name = reference.partition(":")
     if source == "hub":
+        name = _with_commit(name)
         _hub_parts(name)
     elif source != "own" and reference not in names():
         raise unknown_name("corpus", reference, names())
     return source, name
+
+
+def _with_commit(name: str) -> str:
+    """The name with the commit that it is locked to, where it asks for that."""
+    dataset, _, revision = name.partition("@")
+    if revision != LOCKED:
+        return name
+    repository = "/".join(dataset.split("/")[:2])
+    return f"{dataset}@{pinned_commit('datasets', repository)}"
 
 
 def _layout(source: str, name: str) -> Layout:

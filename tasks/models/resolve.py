@@ -9,7 +9,8 @@ from pathlib import Path
 
 from benchmark.errors import UserError, unknown_name
 from benchmark.paths import expanded
-from tasks.models.digests import CHECKSUM_FILE, verify_checksum
+from tasks.hub_lock import LOCKED, check_model, pinned_commit
+from tasks.models.digests import CHECKSUM_FILE, model_digest, verify_checksum
 
 WEIGHTS = Path(__file__).resolve().parent / "weights"
 """The models that come with the repository; `python -m tasks.models.train` makes them."""
@@ -70,6 +71,12 @@ def _package(name: str) -> Path:
     return Path(locate_package(name))
 
 
+def _trained(name: str) -> Path:
+    from tasks.models.finetuning.store import locate as locate_trained
+
+    return locate_trained(name)
+
+
 def _hub(name: str) -> Path:
     repository, separator, revision = name.partition("@")
     if not separator or not revision:
@@ -77,7 +84,12 @@ def _hub(name: str) -> Path:
             f"hub:{name} does not pin a revision; write hub:{repository}@<commit>, so that "
             "everyone measures the same weights."
         )
-    return _cached(repository, revision) or _downloaded(repository, revision)
+    if revision != LOCKED:
+        return _cached(repository, revision) or _downloaded(repository, revision)
+    commit = pinned_commit("models", repository)
+    folder = _cached(repository, commit) or _downloaded(repository, commit)
+    check_model(repository, model_digest(folder))
+    return folder
 
 
 def _cached(repository: str, revision: str) -> Path | None:
@@ -141,4 +153,5 @@ SOURCES: dict[str, Callable[[str], Path]] = {
     "dir": _directory,
     "hub": _hub,
     "package": _package,
+    "trained": _trained,
 }

@@ -39,3 +39,11 @@ return [box.scrollLeft, box.scrollTop, name.left - frame.left, name.width, head.
 
 WITNESS = "window.alert = (words) => { window.ran = words; };"
 """An alert leaves a trace that a test can look for."""
+
+TOO_WIDE = """
+const seen = (node) => node.getClientRects().length && !node.closest(".hidden, svg *");
+return [...document.querySelectorAll("body *")]
+  .filter((node) => seen(node) && node.getBoundingClientRect().right > arguments[0] + 1)
+  .map((node) => node.outerHTML.slice(0, 80));
+"""
+"""Every element that reaches beyond a width, also inside of boxes that would scroll."""

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from leaderboard.render.pages import render_pages
 from leaderboard.render.site import render
-from leaderboard.views.timing import load_timing
+from leaderboard.views.timing import load_timings
+from tests.leaderboard.browsing import started
 from tests.leaderboard.hostile import hostile_board, write_hostile_timing
 from tests.leaderboard.samples import sample_catalogue, write_sample_results
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Chrome]:
+    """A headless Chromium."""
+    yield from started()
 
 
 @pytest.fixture(scope="session")
@@ -32,4 +44,4 @@ def sample_site(sample_results: Path, tmp_path_factory: pytest.TempPathFactory) 
 def hostile_pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """All pages of results and a catalog whose every text is a script."""
     timing = write_hostile_timing(tmp_path_factory.mktemp("timing") / "timing.json")
-    return render_pages(hostile_board(), timing=load_timing(timing))
+    return render_pages(hostile_board(), timing=load_timings([timing]))

@@ -5,15 +5,13 @@ from __future__ import annotations
 import csv
 import io
 
-import pytest
-
 from benchmark.results.schema import Status
 from benchmark.results.utility_summary import UtilityCost
 from leaderboard.data.catalog import Catalog, SuiteRow, TaskRow
 from leaderboard.render.pages import render_pages
 from leaderboard.render.slugs import task_page
 from leaderboard.views.board import Leaderboard
-from leaderboard.views.federated import HEIGHT, WIDTH, drawn_partition, partition_of
+from leaderboard.views.federated import Partition, partition_of
 from tests.leaderboard.samples import make_value
 
 COUNTS = ((3, 1), (0, 8), (2, 2))
@@ -29,15 +27,9 @@ COST = UtilityCost(
 COSTS = {("s/news", "fedavg"): COST}
 
 
-def test_every_client_has_a_bar_as_high_as_its_rows_are_many() -> None:
-    drawn = drawn_partition(COUNTS)
-    assert (drawn.clients, drawn.labels, drawn.fewest, drawn.most) == (3, 2, 4, 8)
-    assert len(drawn.stripes) == 5  # a label without rows has none
-    for client, own in enumerate(COUNTS):
-        bar = [s for s in drawn.stripes if s.x == pytest.approx(WIDTH * client / 3)]
-        assert sum(s.height for s in bar) == pytest.approx(HEIGHT * sum(own) / 8)
-        assert max(s.y + s.height for s in bar) == pytest.approx(HEIGHT)
-    assert len({drawn.color(label) for label in range(2)}) == 2
+def test_a_partition_counts_clients_labels_and_rows() -> None:
+    each = Partition(COUNTS)
+    assert (each.clients, each.labels, each.fewest, each.most) == (3, 2, 4, 8)
 
 
 def test_a_task_without_a_training_has_no_partition() -> None:
@@ -50,9 +42,17 @@ def test_pages_show_the_partition_the_methods_and_their_curve() -> None:
     catalog = Catalog((SuiteRow("s", "Samples."),), tasks)
     pages = render_pages(Leaderboard((), catalog, COSTS))
     news, other = (pages[task_page(task.name)] for task in tasks)
-    assert news.count("<rect") == 5
-    assert "3 clients with 4 to 8 rows of 2 labels" in news
-    assert "<rect" not in other
+    assert "3 clients with 4 to 8 training rows of 2 labels" in news
+    for kind in ("svg", "csv"):
+        assert f'href="../figures/s.news-clients.{kind}"' in news
+    assert pages["figures/s.news-clients.csv"].splitlines() == [
+        "client,label,rows",
+        *("0,0,3", "0,1,1", "1,0,0", "1,1,8", "2,0,2", "2,1,2"),
+    ]
+    drawn = pages["figures/s.news-clients.svg"]
+    assert drawn.count('fill="#005a9c"') == 6  # a square for each client and label
+    assert drawn.rstrip("\n") in news
+    assert "clients" not in other
     for file in ("data/federated-s.news.csv", "figures/s.news-curves.csv"):
         assert f'href="{file}"' in pages["federated.html"]
     assert pages["figures/s.news-curves.csv"] == (

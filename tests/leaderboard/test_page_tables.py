@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmark.metrics.table import METRICS
 from leaderboard.data.rows import load
 from leaderboard.render.slugs import cell_page
 from leaderboard.views.cells import cell_view
@@ -28,6 +29,9 @@ def rows_of(file: Path) -> list[dict[str, str]]:
         "submissions/attack-dager.html",
         "submissions/defense-none.html",
         cell_page(("mini/cola-b1", 1, "none", "dager", 0)),
+        "matrix/mini.html",
+        "metrics.html",
+        "papers.html",
     ],
 )
 def test_pages_link_their_tables(sample_site: Path, page: str) -> None:
@@ -68,3 +72,27 @@ def test_a_submissions_table_names_its_failures(sample_results: Path, sample_sit
     known = {(row.task, row.attack) for row in load(sample_results) if row.defense == "none"}
     assert {(row["task"], row["attack"].removeprefix("'")) for row in rows} == known
     assert any(row["reason"] and not row["mean"] for row in rows)
+
+
+def test_a_matrix_as_a_table_has_its_numbers_and_reasons(
+    sample_results: Path, sample_site: Path
+) -> None:
+    rows = rows_of(sample_site / "data" / "mini-attacks-by-task-rougel.csv")
+    known = {row.key: row for row in load(sample_results)}
+    own = [row for row in rows if (row["task"], row["attack"]) == ("mini/cola-b1", "dager")]
+    assert own
+    for row in own:
+        cell = known["mini/cola-b1", 1, "none", "dager", int(row["seed"])]
+        assert cell.score is not None
+        assert float(row["mean"]) == cell.score.metrics["rougeL"].mean
+    silent = [row for row in rows if not row["mean"]]
+    assert silent
+    assert all(row["status"] and row["reason"] for row in silent)
+    missing = rows_of(sample_site / "data" / "mini-missing.csv")
+    assert all(row["reason"] and row["tasks"] for row in missing)
+
+
+def test_the_table_of_metrics_has_them_all(sample_site: Path) -> None:
+    rows = rows_of(sample_site / "data" / "metrics.csv")
+    assert [row["metric"] for row in rows] == list(METRICS)
+    assert all(row["meaning"] for row in rows)

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
-import pytest
-
-from benchmark.errors import UserError
 from benchmark.results.schema import Example
 from leaderboard.data.catalog import Catalog, ParameterRow, SubmissionRow, TaskRow
 from leaderboard.data.ranking import boards
@@ -19,7 +13,6 @@ from leaderboard.views.heat import heat_maps
 from leaderboard.views.hero import hero
 from leaderboard.views.overview import attack_matrix
 from leaderboard.views.series import progress_series, strengths
-from leaderboard.views.timing import load_timing
 from tests.leaderboard.samples import BASELINES, make_record, make_score, make_snapshots
 
 LM = "language-modeling"
@@ -151,17 +144,3 @@ def test_a_record_of_figures_only_has_a_page_without_text() -> None:
     assert not view.has_text
     assert not any(snapshot.texts for snapshot in view.snapshots)
     assert hero(boards([Row(make_record(snapshots=bare), make_score())], {})) is None
-
-
-def test_a_timing_file_is_read_and_others_are_refused(tmp_path: Path) -> None:
-    file = tmp_path / "timing.json"
-    stats = {"min": 0.1, "median": 0.2, "mean": 0.2, "rounds": 3}
-    test = {"name": "test_fast", "stats": stats, "extra_info": {"ratio": 4.5}, "new": 1}
-    file.write_text(json.dumps({"benchmarks": [test], "version": "5"}))
-    (timed,) = load_timing(file).benchmarks
-    assert (timed.ratio, timed.stats.median) == (4.5, 0.2)
-    file.write_text("[]")
-    with pytest.raises(UserError, match="pytest-benchmark"):
-        load_timing(file)
-    with pytest.raises(UserError, match="Cannot read"):
-        load_timing(tmp_path / "none.json")

@@ -16,9 +16,12 @@ import numpy as np
 import pytest
 
 from benchmark.errors import UserError
-from benchmark.paths import cache_directory
+from benchmark.paths import ROOT, cache_directory
+from benchmark.plugins.catalog import Catalog
+from benchmark.plugins.selection import choose
 from tasks import corpora
 from tasks.models import packages
+from tasks.models.finetuning.recipes import RECIPES
 from tasks.suites.open import SUITE
 
 if TYPE_CHECKING:
@@ -274,11 +277,37 @@ def test_smollm2_is_tied_and_its_tokenizer_loses_nothing(
 
 def test_the_open_suite_names_what_exists() -> None:
     names = [task.name for task in SUITE.tasks]
-    assert len(names) == len(set(names)) == 34
+    assert len(names) == len(set(names)) > 100
     for task in SUITE.tasks:
         assert task.name.startswith("open/")
         assert task.corpus in corpora.names()
         for reference in (task.model, task.prior):
-            assert reference == "self" or str(reference).split(":")[1] in packages.names()
-        said = re.search(r"-(?:b(\d+)|(\d+)x\d+)(?:-oracle)?$", task.name)
-        assert task.batch_size == int((said[1] or said[2]) if said else 1), task.name
+            source, _, name = str(reference).partition(":")
+            known = {"self": ("",), "package": packages.names(), "trained": RECIPES}[source]
+            assert name in known, task.name
+        if task.model.startswith("trained:"):
+            assert RECIPES[task.model.partition(":")[2]].corpus == task.corpus
+        said = re.search(r"-(?:b|fedavg)?(\d+)(?:x\d+)?(?:-oracle)?$", task.name)
+        assert task.batch_size == int(said[1] if said else 1), task.name
+        single = task.batch_size == 1 and task.model == "package:minilm" and not task.federation
+        assert task.snapshots >= (32 if single else 8)
+
+
+def test_the_plan_of_the_open_suite_names_what_exists(
+    catalogs: tuple[Catalog, Catalog],
+) -> None:
+    short = {task.name.removeprefix("open/") for task in SUITE.tasks}
+    families, strengths = set[str](), dict[str, set[str]]()
+    for line in (*SUITE.plan, *SUITE.utility):
+        assert line.task in short
+        (defense,) = choose(catalogs[1], "defense", line.defense)
+        strengths.setdefault(defense.entry.name, set()).add(defense.name)
+    for line in SUITE.plan:
+        families |= {attack.entry.name for attack in choose(catalogs[0], "attack", line.attack)}
+    ours = {path.stem for path in (ROOT / "submissions" / "attacks").glob("[a-z]*.py")}
+    assert families == ours
+    for name in ("gaussian_noise", "prune", "mask", "dpsgd"):
+        assert len(strengths[name]) >= 2
+    assert {line.task for line in SUITE.plan} >= {line.task for line in SUITE.utility}
+    for objective, attacks in SUITE.panels.items():
+        assert all(choose(catalogs[0], "attack", name) for name in attacks), objective

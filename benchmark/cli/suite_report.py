@@ -1,0 +1,172 @@
+"""What `leakboard report --suite` adds: a table for each topic, what ran how long, what did not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmark.cli.report_rows import Row, interval, markdown_table, row_figures, table_row
+
+if TYPE_CHECKING:
+    from benchmark.results.schema import MetricValue, Record, Score
+    from benchmark.suites import Suite, Topic
+
+INTRODUCTION = """\
+# Results of the `{suite}` suite
+
+Made by `leakboard report --suite {suite}` from the published records under
+`leaderboard/results/{suite}`; no figure is typed by hand, and the same figures are in
+[results-{suite}.csv](results-{suite}.csv). Intervals are of 95 %. Ranks come from paired tests:
+[methods](methods.md#intervals-ranks-and-means). The papers' orderings on the same records:
+[orderings-{suite}](orderings-{suite}.md).
+"""
+NOTHING = "*Nothing of this was measured.*\n"
+MISSING_INTRODUCTION = """\
+What the suite's plan has and nobody has run, or what failed. `leakboard run --suite {suite}` goes
+on from the published records.
+"""
+
+
+def collect(results: Path, suite: Suite) -> Iterator[Row]:
+    """Rows of topics, times, and of what is missing."""
+    if not suite.topics:
+        return
+    scored = _scored(results, suite)
+    for topic in suite.topics:
+        yield from _topic(topic, suite, scored)
+    yield from _times(suite, scored)
+    yield from _missing(suite, scored)
+
+
+Scored = dict[tuple[str, str, str], "tuple[Record, Score | None]"]
+"""Records and scores by short name of the task, attack and defense."""
+
+
+def _scored(results: Path, suite: Suite) -> Scored:
+    from benchmark.results.schema import Record
+    from benchmark.results.store import fresh_score, read_records, record_files
+
+    found: Scored = {}
+    for path, record in read_records(record_files(results), Record):
+        if record.suite == suite.name:
+            task = record.task.partition("/")[2]
+            found[task, record.attack_name, record.defense_name] = record, fresh_score(path)
+    return found
+
+
+def _topic(topic: Topic, suite: Suite, scored: Scored) -> Iterator[Row]:
+    for task, attack in topic.cells:
+        record, score = scored.get((task, attack, "none"), (None, None))
+        for metric in topic.metrics:
+            value = score.metrics.get(metric) if score else None
+            seconds = score.metrics.get("seconds") if score else None
+            yield table_row(
+                "topic", f"{suite.name}/{task}", "none", attack=attack, metric=metric,
+                seed=str(record.seed) if record else "",
+                seconds=f"{seconds.mean:.3g}" if seconds else "",
+                panel=topic.title, remark=topic.remark, **_figures(value),
+            )  # fmt: skip
+
+
+def _figures(value: MetricValue | None) -> dict[str, str]:
+    return row_figures(value.mean, value.low, value.high, value.n) if value else {}
+
+
+def _times(suite: Suite, scored: Scored) -> Iterator[Row]:
+    """How long the attacks on each task took, preparation included."""
+    for task, group in groupby(sorted(scored), key=lambda key: key[0]):
+        records = [scored[key][0] for key in group]
+        spent = sum(
+            (record.prepare_seconds or 0.0) + sum(s.seconds or 0.0 for s in record.snapshots)
+            for record in records
+        )
+        snapshots = sum(len(record.snapshots) for record in records)
+        yield table_row(
+            "time", f"{suite.name}/{task}", "", n=str(len(records)), seconds=f"{spent:.0f}",
+            remark=str(snapshots),
+        )  # fmt: skip
+
+
+def _missing(suite: Suite, scored: Scored) -> Iterator[Row]:
+    """Cells of the plan without a record, and records that are not complete."""
+    done = {key for key, (record, _) in scored.items() if record.status in ("ok", "unsupported")}
+    for line in suite.plan:
+        key = line.task, line.attack, line.defense
+        if key not in done:
+            record = scored[key][0] if key in scored else None
+            remark = f"{record.status}: {record.reason}" if record else "not run"
+            yield table_row("missing", f"{suite.name}/{line.task}", line.defense,
+                            attack=line.attack, remark=remark)  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------- as a document
+
+
+def sections(rows: Sequence[Row], suite: str) -> Iterator[str]:
+    """Topics, times and what is missing, as Markdown."""
+    yield INTRODUCTION.format(suite=suite)
+    topics = [row for row in rows if row["part"] == "topic"]
+    for title, group in groupby(topics, key=lambda row: row["panel"]):
+        yield from _topic_section(title, list(group))
+    yield from _trade_off(rows)
+    yield from _time_section([row for row in rows if row["part"] == "time"])
+    yield from _missing_section([row for row in rows if row["part"] == "missing"], suite)
+
+
+def _topic_section(title: str, rows: Sequence[Row]) -> Iterator[str]:
+    yield f"## {title}\n"
+    if rows[0]["remark"]:
+        yield f"{rows[0]['remark']}\n"
+    metrics = list(dict.fromkeys(row["metric"] for row in rows))
+    lines = []
+    for (task, attack), group in groupby(rows, key=lambda row: (row["task"], row["attack"])):
+        found = {row["metric"]: row for row in group}
+        any_row = next(iter(found.values()))
+        shown = next((row for row in found.values() if row["mean"]), any_row)
+        values = [interval(found[metric]) or "–" for metric in metrics]
+        lines.append((task, attack, *values, shown["n"], shown["seconds"]))
+    yield from markdown_table(("task", "attack", *metrics, "n", "s"), lines)
+
+
+def _trade_off(rows: Sequence[Row]) -> Iterator[str]:
+    """Worst case of each defense beside what it leaves of utility."""
+    yield "## Worst case of each defense, with its utility\n"
+    worst = [r for r in rows if r["part"] == "worst case" and r["metric"] in ("rougeL", "type_f1")]
+    utility: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if row["part"] == "utility" and not row["metric"].startswith(("step_", "bytes_")):
+            utility.setdefault((row["task"], row["defense"]), []).append(row)
+    lines = []
+    for row in worst:
+        trained = utility.get((row["task"], row["defense"]), [])
+        worth = ", ".join(f"{each['metric']} {interval(each)}" for each in trained)
+        lines.append((row["task"], row["defense"], row["metric"], row["attack"], interval(row),
+                      row["n"], row["panel"], worth or "not trained"))  # fmt: skip
+    if not lines:
+        yield NOTHING
+        return
+    yield from markdown_table(
+        ("task", "defense", "metric", "strongest attack", "mean [low, high]", "n", "panel",
+         "utility"), lines,
+    )  # fmt: skip
+
+
+def _time_section(rows: Sequence[Row]) -> Iterator[str]:
+    yield "## What ran how long\n"
+    total = sum(float(row["seconds"]) for row in rows) / 60
+    yield f"{total:.0f} minutes of attacks in all, each on one core of a machine that was shared.\n"
+    lines = [(r["task"], r["n"], r["remark"], f"{float(r['seconds']) / 60:.1f}") for r in rows]
+    yield from markdown_table(("task", "cells", "recoveries", "minutes"), lines)
+
+
+def _missing_section(rows: Sequence[Row], suite: str) -> Iterator[str]:
+    yield "## What did not finish\n"
+    yield MISSING_INTRODUCTION.format(suite=suite)
+    lines = []
+    for (task, defense, remark), group in groupby(
+        rows, key=lambda row: (row["task"], row["defense"], row["remark"])
+    ):
+        lines.append((task, defense, ", ".join(row["attack"] for row in group), remark))
+    yield from markdown_table(("task", "defense", "attacks", ""), lines)

@@ -1,0 +1,1 @@
+"""Models of the `open` suite that are trained here, once, from published weights."""

@@ -1,0 +1,154 @@
+"""What `leakboard run --suite open` runs, in the order in which a reader wants to see it.
+
+`FIRST` is what the published board is made of, about two hours of one core: every family of
+attacks on one task where it applies, each kind of defense, and what that costs. `REST` has the
+papers' own settings, the other corpora, checkpoints and batch sizes; both together are meant to
+take about eight hours of two cores. A run may be stopped at any time and goes on from there.
+"""
+
+from __future__ import annotations
+
+from benchmark.suites import NO_DEFENSE, ObjectiveName, Pairing, Topic
+from tasks.suites.mini.plan import pairings
+
+BASELINES = ("random", "prior_only", "public_sentences")
+MATCHING = ("dlg_brief", "tag_brief", "lamp_cos_brief", "lamp_l2l1_brief")
+PAPERS = ("dlg", "tag", "lamp_cos", "lamp_l2l1")
+"""With all of their steps: one to two minutes a sentence."""
+
+PANELS: dict[ObjectiveName, tuple[str, ...]] = {
+    "causal-lm": ("prior_only", "bag_of_words", "dager_brief"),
+    "classification": (
+        *("prior_only", "bag_of_words", "lamp_cos_brief", "lamp_l2l1_brief", "dager_brief"),
+    ),
+    "translation": ("prior_only", "bag_of_words", "flat_chat_brief"),
+}
+"""What every defense has to face. FILM's search takes minutes a sentence of SmolLM2, and starts
+from the bag of words, which is in the panel."""
+
+NOISE = tuple(f"gaussian_noise[sigma={sigma}]" for sigma in (0.001, 0.01, 0.1))
+PRUNING = tuple(f"prune[ratio={ratio}]" for ratio in (0.9, 0.99))
+MASKING = tuple(f"mask[ratio={ratio}]" for ratio in (0.5, 0.9))
+PRIVATE = tuple(f"dpsgd[epsilon={epsilon}]" for epsilon in (8.0, 64.0))
+FREEZING = ("freeze_embeddings", "freeze_both")
+STRENGTHS = (*NOISE, *PRUNING, *PRIVATE, "freeze_embeddings")
+SIMPLE = (NOISE[1], PRUNING[1], PRIVATE[0], "freeze_embeddings")
+"""One strength of each kind."""
+FEDERATED = ("fedavg", "fede_vocab")
+
+
+def faced(task: str, objective: ObjectiveName, defenses: tuple[str, ...]) -> tuple[Pairing, ...]:
+    """The whole panel on a task, without a defense and under each of several."""
+    return pairings((task,), PANELS[objective], (NO_DEFENSE, *defenses))
+
+
+FIRST = (
+    *pairings(("cola",), (*BASELINES, "bag_of_words", "dager", *MATCHING)),
+    *pairings(("iwslt",), (*BASELINES, "bag_of_words", "flat_chat", "flat_chat_paper")),
+    *pairings(("iwslt-oracle",), ("random", "flat_chat_oracle")),
+    *pairings(
+        ("wikitext",),
+        (*BASELINES, "bag_of_words", "dager_brief", "film_beam_only"),
+    ),
+    *faced("cola", "classification", STRENGTHS),
+    *pairings(
+        ("cola-b2", "cola-b4", "cola-b8", "cola-b16"), ("prior_only", "bag_of_words", "dager")
+    ),
+    *pairings(("enron",), ("prior_only", "bag_of_words", "dager_brief", "film_beam_only")),
+    *faced("wikitext", "causal-lm", SIMPLE),
+)
+"""The published part."""
+SENTENCES = ("prior_only", "bag_of_words", "dager", "lamp_cos_brief")
+REST = (
+    *pairings(("cola",), (*PAPERS, "dager_paper", "dager_lengths")),
+    *pairings(("sst2", "rotten-tomatoes"), SENTENCES),
+    *pairings(("cola-finetuned", "cola-dropout", "cola-mpnet"), SENTENCES),
+    *pairings(("cola-fedavg4", "cola-fedavg16"), ("prior_only", "bag_of_words", "dager")),
+    *pairings(
+        (
+            *("sst2-b2", "sst2-b4", "sst2-b8", "sst2-b16"),
+            *("rotten-tomatoes-b2", "rotten-tomatoes-b4", "rotten-tomatoes-b8"),
+            *("rotten-tomatoes-b16", "cola-finetuned-b4", "cola-mpnet-b4", "cola-mpnet-b16"),
+        ),
+        ("prior_only", "bag_of_words", "dager"),
+    ),
+    *pairings(("wikitext", "enron"), ("film", "film_paper", "flat_chat_brief", "rlg")),
+    *pairings(("imdb", "agnews-lm"), ("prior_only", "bag_of_words", "dager_brief")),
+    *pairings(("wikitext-finetuned", "enron-finetuned"), PANELS["causal-lm"]),
+    *pairings(
+        ("wikitext-b4", "wikitext-b16", "wikitext-b64", "enron-b16"),
+        ("prior_only", "bag_of_words", "dager_brief"),
+    ),
+    *pairings(
+        ("imdb-8x25", "agnews-lm-8x25", "imdb-32x100"), ("random", "bag_of_words", "flat_chat")
+    ),
+    *pairings(("imdb-8x25-oracle", "agnews-lm-8x25-oracle"), ("random", "flat_chat_oracle")),
+    *pairings(
+        ("iwslt-t500", "iwslt-t1000", "iwslt-t1500", "iwslt-t2000"),
+        ("random", "bag_of_words", "flat_chat"),
+    ),
+    *pairings(("iwslt-t500-oracle", "iwslt-t2000-oracle"), ("random", "flat_chat_oracle")),
+    *pairings(("iwslt",), ("flat_chat_abs", "rlg")),
+    *faced("cola", "classification", (*MASKING, "freeze_both")),
+    *faced("wikitext", "causal-lm", (*NOISE, *PRUNING, *MASKING, *PRIVATE, *FREEZING)),
+    *faced("iwslt", "translation", (*NOISE[:2], *PRUNING, *PRIVATE, *MASKING, "freeze_output")),
+    *pairings(
+        ("agnews-fl", "20news-fl"), ("prior_only", "bag_of_words", "table_alignment"), FEDERATED
+    ),
+    *pairings(("agnews-fl-minilm",), ("prior_only", "bag_of_words", "dager"), FEDERATED),
+)
+PLAN = (*FIRST, *REST)
+
+FIRST_UTILITY = tuple(Pairing("cola", defense=d) for d in (NO_DEFENSE, *STRENGTHS))
+UTILITY = (
+    *FIRST_UTILITY,
+    *(Pairing("cola", defense=d) for d in (*MASKING, "freeze_both")),
+    *(Pairing("wikitext", defense=d) for d in (NO_DEFENSE, *SIMPLE)),
+    *(Pairing("iwslt", defense=d) for d in (NO_DEFENSE, *SIMPLE[:3], "freeze_output")),
+    *(Pairing("agnews-fl", defense=d) for d in FEDERATED),
+)
+
+LIMITS = (
+    "`_brief` variants take 80 to 120 steps of the papers' 2,000 to 2,500, with fewer candidates; "
+    "the model is MiniLM and not BERT base, the prior SmolLM2 and not a GPT-2 over WordPiece."
+)
+TOPICS = (
+    Topic(
+        "LAMP with the cosine against TAG and DLG",
+        ("rouge1", "rouge2", "rougeL"),
+        tuple(("cola", attack) for attack in ("prior_only", *MATCHING, "dager")),
+        LIMITS,
+    ),
+    Topic(
+        "FILM against prior_only",
+        ("rougeL", "type_f1"),
+        tuple(
+            (task, attack)
+            for task in ("wikitext", "enron")
+            for attack in ("prior_only", "public_sentences", "bag_of_words", "film_beam_only")
+        ),
+        "SmolLM2 instead of GPT-2; the beam search alone, without FILM's reordering.",
+    ),
+    Topic(
+        "FLAT-CHAT against its oracle",
+        ("type_f1",),
+        (
+            *(("iwslt", attack) for attack in ("random", "bag_of_words", "flat_chat")),
+            ("iwslt-oracle", "flat_chat_oracle"),
+        ),
+        "A Transformer of 3 + 3 layers, width 256 and 8,000 types, 300 steps from a random start; "
+        "the paper has 6 + 6 layers, width 512 and 16,594 types.",
+    ),
+    Topic(
+        "DAGER by batch size",
+        ("exact_match", "rouge1", "rougeL"),
+        tuple((task, "dager") for task in ("cola", "cola-b2", "cola-b4", "cola-b8", "cola-b16")),
+        "MiniLM, 384 wide, instead of BERT base, 768 wide.",
+    ),
+    Topic(
+        "DAGER on a decoder",
+        ("exact_match", "rougeL"),
+        tuple((task, "dager_brief") for task in ("wikitext", "enron")),
+        "With a two-hundredth of the work of `dager`.",
+    ),
+)
