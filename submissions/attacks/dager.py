@@ -63,7 +63,7 @@ class Dager(Attack):
             24, "Rounds of an encoder's search; unlike time, the same on every machine.", 1, 1 << 20
         ),
         "work": Parameter(
-            WORK, "Billions of multiplications after which the search of a batch ends.", 0.001, 1e6
+            WORK, "Billions of multiplications after which the search of a batch ends.", 1e-6, 1e6
         ),
         "beam": Parameter(256, "Prefixes of a decoder that are kept at each step.", 1, 1 << 20),
         "restarts": Parameter(32, "Sentences that an encoder's search improves at once.", 1, 4096),
