@@ -46,7 +46,7 @@ def test_a_model_without_attention_is_not_supported(run_cells: RunCells) -> None
 def test_a_search_that_is_cut_short_says_so_and_gives_what_it_has(
     run_cells: RunCells, task: str
 ) -> None:
-    record = run_cells("dager[work=0.2]", task=task)[0]
+    record = run_cells("dager[work=0.01]", task=task)[0]
     assert record.status is Status.OK
     cut = [s for s in record.snapshots if s.note.startswith("The work was done.")]
     assert cut
@@ -57,14 +57,14 @@ def test_a_search_that_is_cut_short_says_so_and_gives_what_it_has(
 @pytest.mark.parametrize("defense", ["prune", "mask", "gaussian_noise", "dpsgd", "freeze_both"])
 @pytest.mark.parametrize("task", ["mini/cola", "mini/wikitext-pretrained"])
 def test_every_defense_gets_an_answer(run_cells: RunCells, task: str, defense: str) -> None:
-    record = run_cells("dager[rounds=1,work=5.0]", task=task, defense=defense)[0]
+    record = run_cells("dager[rounds=1,work=2.5]", task=task, defense=defense)[0]
     assert record.status is Status.OK, record.reason
     if defense == "freeze_both":
         assert means(record)["exact_match"] == 1.0
 
 
 def test_more_tokens_than_dimensions_are_said_to_be_so(run_cells: RunCells) -> None:
-    record = run_cells("dager[work=20.0]", task="mini/wikitext-b16", time_limit=300)[0]
+    record = run_cells("dager[work=10.0]", task="mini/wikitext-b16", time_limit=300)[0]
     assert record.status is Status.OK
     assert all("as many tokens as the model is wide (96)" in s.note for s in record.snapshots)
     assert any(s.sentences for s in record.snapshots)

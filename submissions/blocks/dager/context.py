@@ -43,20 +43,20 @@ class Context:
         directions = span.null @ torch.linalg.qr(mix).Q.to(span.null.device)  # (D, S)
         parts = directions.to(value.dtype).view(heads.count, -1, size)
         self.values = torch.einsum("khd,hds->khs", value, parts)  # (K, H, S)
+        self.cost = query.shape[-1] + 2 * size
+        """Multiplications of a score: itself, and its part in the two sums of a trial."""
 
     def _largest_scores(self) -> Tensor:
+        keys = self.key.permute(1, 2, 0)  # (H, d, K)
         step = max(1, _AT_ONCE // self.key[:, :, 0].numel())
-        parts = [
-            torch.einsum("ahd,khd->akh", query, self.key).amax(dim=1)
-            for query in self.query.split(step)
-        ]
+        parts = [(query.transpose(0, 1) @ keys).amax(dim=-1).T for query in self.query.split(step)]
         return torch.cat(parts) + (0.0 if self.bias is None else self.bias.amax(dim=(1, 2)))
 
     def _weights(self, readers: Tensor, read: Tensor) -> Tensor:
         """Weight of each entry (..., B) that is read for each reader (..., A): (..., H, A, B)."""
         query, key = self.query[readers].transpose(-2, -3), self.key[read].transpose(-2, -3)
         scores: Tensor = query @ key.mT - self.top[readers].mT[..., None]
-        self.effort.spend(scores.numel() // scores.shape[-3])
+        self.effort.spend(scores.numel() * self.cost)
         if self.bias is not None:
             rows, columns = self.positions[readers], self.positions[read]
             added = self.bias[:, rows[..., :, None], columns[..., None, :]]

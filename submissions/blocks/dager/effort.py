@@ -1,7 +1,8 @@
 """How much a search may do, counted where it is done: the same on every machine.
 
-The unit is an attention score: the weights, in all heads, of one token for another in the first
-layer. An encoder's search computes little else. A decoder's sends whole tokens through the layer.
+The unit is a multiplication in the first layer, which takes about as long in a small model as in a
+large one. An encoder's search computes the heads' outputs of whole sentences over and over. A
+decoder's sends tokens through the layer.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from dataclasses import dataclass
 
 from submissions.blocks.clock import Clock
 
-LAYER = 6
-"""Scores, times the model's width, that a token on its way through a layer costs: projections and
-feed-forward part take 12 width² products, a score and its value take 2 width."""
+LAYER = 12
+"""Multiplications, times the model's width squared, that a token costs on its way through the
+projections and the feed-forward part of a layer."""
 
 
 @dataclass
@@ -23,13 +24,13 @@ class Effort:
     clock: Clock
     spent: int = 0
 
-    def spend(self, scores: int) -> None:
-        """Count scores."""
-        self.spent += scores
+    def spend(self, multiplications: int) -> None:
+        """Count multiplications."""
+        self.spent += multiplications
 
     def spend_tokens(self, tokens: int, read: int, width: int) -> None:
         """Count tokens that each read so many others in a layer of the given width."""
-        self.spend(tokens * (read + LAYER * width))
+        self.spend(tokens * width * (2 * read + LAYER * width))
 
     @property
     def is_spent(self) -> bool:

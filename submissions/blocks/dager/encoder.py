@@ -83,19 +83,27 @@ class SentenceSearch:
         self.lookup[entries.positions, self.words] = torch.arange(
             len(entries.tokens), device=entries.tokens.device
         )
+        self.turn = 0
         self.found: list[Found] = []
         self.best: dict[int, tuple[Tensor, Tensor]] = {}
         """By length: sentences that are not exact, best first, and their losses."""
 
-    def run(self, lengths: Sequence[int], known: bool, batch: int) -> list[Found]:
-        """Exact sentences first, then the best guess for each that is missing."""
-        for turn in range(self.rounds):
-            missing = self._missing(lengths, known, batch)[: batch + turn]
+    def run(self, lengths: Sequence[int], known: bool, batch: int, one: bool) -> list[Found]:
+        """Exact sentences first, then the best guess for each that is missing.
+
+        With `one`, the search rests as soon as it has found something; it goes on when called
+        again.
+        """
+        while self.turn < self.rounds:
+            missing = self._missing(lengths, known, batch)[: batch + self.turn]
             for length in sorted(set(missing)):
                 if len(self.found) < batch and not self._is_over():
-                    self._round(length, NARROW * batch << min(turn // 2, 8))
+                    self._round(length, NARROW * batch << min(self.turn // 2, 8))
+                    if one and self.found:
+                        return self.found
+            self.turn += 1
             whole = not missing or len(self.found) >= batch
-            if whole or self._is_over() or (turn and self._hopeless(missing)):
+            if whole or self._is_over() or (self.turn > 1 and self._hopeless(missing)):
                 break
         return self.found + self._guesses(self._missing(lengths, known, batch), batch)
 

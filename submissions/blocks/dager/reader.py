@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -15,6 +16,7 @@ from submissions.blocks.dager.decoder import Found, PrefixSearch
 from submissions.blocks.dager.effort import Effort
 from submissions.blocks.dager.encoder import Entries, SentenceSearch
 from submissions.blocks.dager.heads import Heads
+from submissions.blocks.dager.peeling import Peeling, Remainder
 from submissions.blocks.dager.shares import Shares, shares_of
 from submissions.blocks.dager.spans import Span, span_of
 from submissions.blocks.dager.vocabulary import Candidates, FirstInputs, candidates
@@ -24,6 +26,8 @@ SKETCH = 48
 """Directions of the null space that the encoder's search looks at."""
 CLOSEST = 4
 """Candidates, for each sentence of the batch, at a position where nothing fits."""
+UNEVEN = 2.0
+"""Times the limit, once sentences were taken out: what that leaves of them is no even noise."""
 SPARSE = 0.5
 """An update with fewer entries than this was pruned or masked."""
 CROWDED = 16
@@ -50,6 +54,7 @@ class Reader:
         self.inputs = FirstInputs(self.anatomy, public.max_tokens)
         self.heads = None if self.anatomy.causal else Heads(self.anatomy)
         self.sites = self.anatomy.behind(public.objective.name == "causal-lm")
+        self.peeling = Peeling(public, [self.anatomy.first, *self.sites])
 
     @torch.inference_mode()
     def read(self, observation: Observation, effort: Effort) -> Recovery:
@@ -69,9 +74,9 @@ class Reader:
             found = self._sentences(span, fitting, checks, observation, effort, generator)
         return self._answer(found, fitting, span, observation)
 
-    def _span(self, site: Site, update: Update) -> Span | None:
+    def _span(self, site: Site, update: Update, lost: float = 1.0) -> Span | None:
         drift = self._drift(site, update) if update.kind == "difference" else 0.0
-        return span_of(site, update.tensors, update.noise_scale, drift)
+        return span_of(site, update.tensors, update.noise_scale, drift, lost)
 
     def _drift(self, site: Site, update: Update) -> float:
         """How far, relatively, inputs of a site moved between steps, with the weights before it.
@@ -90,9 +95,8 @@ class Reader:
                 total += float(shares.max())
         return total
 
-    def _checks(self, observation: Observation) -> list[tuple[Site, Span]]:
-        update = observation.update
-        spans = [(site, self._span(site, update)) for site in self.sites]
+    def _checks(self, observation: Observation, lost: float = 1.0) -> list[tuple[Site, Span]]:
+        spans = [(site, self._span(site, observation.update, lost)) for site in self.sites]
         return [(site, span) for site, span in spans if span is not None]
 
     def _fitting(self, span: Span, generator: torch.Generator) -> Candidates:
@@ -189,9 +193,54 @@ class Reader:
         effort: Effort,
         generator: torch.Generator,
     ) -> list[Found]:
+        """One sentence after another, each taken out of the update where that can be done."""
+        found: list[Found] = []
+        left, peels = Remainder(observation), not (span.full or observation.update.noise_scale)
+        while True:
+            search = self._search(span, fitting, checks, left, effort, generator)
+            if search is None:
+                return found
+            more = search(peels)
+            whole = [sentence.ids for sentence in more if sentence.whole]
+            if not peels or not whole or len(whole) >= left.observation.batch_size:
+                return found + more
+            rest = self.peeling.without(left, whole, observation.batch_size)
+            if rest is None:
+                return found + search(False)
+            found, left = found + more, rest
+            remaining = self._remaining(fitting, left)
+            if remaining is None:
+                return found
+            span, fitting, checks = remaining
+
+    def _remaining(
+        self, fitting: Candidates, left: Remainder
+    ) -> tuple[Span, Candidates, list[tuple[Site, Span]]] | None:
+        """Span, candidates and checks of what is left: no other candidates than before."""
+        span = self._span(self.anatomy.first, left.observation.update, left.lost)
+        if span is None:
+            return None
+        ratios = span.ratios(self.inputs.build(fitting.tokens, fitting.positions))
+        kept = ratios <= UNEVEN * self.settings.limit
+        fewer = Candidates(fitting.positions[kept], fitting.tokens[kept], ratios[kept])
+        fewer = self._filled(fewer, span, left.observation)
+        return span, fewer, self._checks(left.observation, left.lost)
+
+    def _search(
+        self,
+        span: Span,
+        fitting: Candidates,
+        checks: list[tuple[Site, Span]],
+        left: Remainder,
+        effort: Effort,
+        generator: torch.Generator,
+    ) -> Callable[[bool], list[Found]] | None:
+        """A search that rests at its first finds or not; None where nothing can be searched."""
+        limit = self.settings.limit * (1.0 if left.lost == 1.0 else UNEVEN)
+        observation = left.observation
         start, end = boundary(self.public)
         if start is None or end is None or not checks or checks[0][0] is not self.sites[0]:
-            return []
+            return None
         first = fitting.tokens.new_zeros(1)
         positions = torch.cat([first, fitting.positions])
         tokens = torch.cat([first + start, fitting.tokens])
@@ -199,7 +248,7 @@ class Reader:
                            self.inputs.build(tokens, positions))  # fmt: skip
         lengths = observation.lengths or _lengths(positions, tokens, shares.sizes, end)
         if not lengths:  # noise hides where sentences end
-            return []
+            return None
         kept = positions < max(lengths)
         positions, tokens = positions[kept], tokens[kept]
         entries = Entries(positions, tokens, Shares(shares.sizes[kept], shares.directions[kept]))
@@ -207,11 +256,11 @@ class Reader:
         assert self.heads is not None  # of every encoder
         context = Context(self.heads, inputs, positions, checks[0][1], SKETCH, generator, effort)
         search = SentenceSearch(
-            self.anatomy, checks, context, entries, (start, end), self.settings.limit,
+            self.anatomy, checks, context, entries, (start, end), limit,
             self.settings.restarts, self.settings.rounds, generator, effort,
         )  # fmt: skip
-        known = observation.lengths is not None
-        return search.run(lengths, known, observation.batch_size)
+        known, batch = observation.lengths is not None, observation.batch_size
+        return lambda one: search.run(lengths, known, batch, one)
 
     def _answer(
         self, found: list[Found], fitting: Candidates, span: Span, observation: Observation

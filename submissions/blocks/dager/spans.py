@@ -23,6 +23,8 @@ from submissions.blocks.dager.completion import completed
 EXACT = 32.0
 """Multiples of the rounding error, relative to the largest singular value, up to which the values
 below the widest gap count as rounding."""
+WIDE = 4.0
+"""A factor between neighboring singular values that rounding does not make."""
 SPARE = 1 / 24
 """Share of the dimensions kept as null space where the inputs fill the whole space."""
 
@@ -68,11 +70,13 @@ class Span:
 
 
 def span_of(
-    site: Site, tensors: Mapping[str, Tensor], noise: float | None, drift: float = 0.0
-) -> Span | None:
+    site: Site, tensors: Mapping[str, Tensor], noise: float | None, drift: float = 0.0,
+    lost: float = 1.0,
+) -> Span | None:  # fmt: skip
     """The span at a site, or None where its gradients were not shared or are zero.
 
-    `drift` is how far, relatively, weights moved while the update was made.
+    `drift` is how far, relatively, weights moved while the update was made, `lost` by how much
+    larger the gradient was whose rounding errors these are.
     """
     shared = [tensors[name] for name in site.weights if name in tensors]
     parts = [(t.T if site.transposed else t) for t in shared]
@@ -89,7 +93,8 @@ def span_of(
         # Equal rows have equal rounding errors, and scaling a row leaves the span as it is.
         level = gradient / gradient.norm(dim=1, keepdim=True)
         values, vectors = _decompose(level)
-        gap = widest_gap(values, rounding / 8, EXACT * rounding)
+        least = rounding / 8 if lost == 1.0 else rounding / 4 * lost
+        gap = widest_gap(values, least, EXACT * rounding * lost)
         if gap < len(values):
             return _span(values, vectors, gap, len(level), None, max(rounding, drift), False)
     values, vectors = _decompose(gradient)
@@ -128,16 +133,19 @@ def _span(
 
 
 def widest_gap(values: Tensor, least: float, level: float) -> int:
-    """Number of singular values above the widest gap, on a log scale, that ends in rounding.
+    """Number of singular values above the gap, on a log scale, that ends in rounding.
 
     Rounding is what is below `level` times the largest value; below `least` there are no gaps. All
-    values count where none is rounding.
+    values count where none is rounding. Of several gaps the last wide one counts, since rounding
+    has none of that width and a token with a faint gradient may stand between two; else the widest.
     """
     logs = values.clamp_min(float(values[0]) * least).log()
     below = values[1:] <= float(values[0]) * level
     if not bool(below.any()):
         return len(values)
-    return int((logs[:-1] - logs[1:]).where(below, -1.0).argmax()) + 1
+    gaps = (logs[:-1] - logs[1:]).where(below, -1.0)
+    wide = (gaps >= math.log(WIDE)).nonzero()
+    return int(wide[-1] if len(wide) else gaps.argmax()) + 1
 
 
 def noisy_rank(values: Tensor, rows: int, noise: float | None) -> int:

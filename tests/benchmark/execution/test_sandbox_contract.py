@@ -87,7 +87,7 @@ def answers(records: list[Record]) -> list[object]:
     [
         ("bag_of_words", "none"),
         ("lamp_cos_quick[steps=4]", "none"),
-        ("dager[rounds=1,work=1.0]", "gaussian_noise"),
+        ("dager[rounds=1,work=0.5]", "gaussian_noise"),
         ("random", "dpsgd"),
         ("bag_of_words", "prune"),
     ],
