@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.cli.orderings import document, load, numbers, row
+from benchmark.cli.orderings import FILES, document, load, numbers, row
 from benchmark.errors import UserError
 from benchmark.metrics.table import METRICS
 from benchmark.plugins.catalog import Catalog
@@ -74,13 +74,16 @@ def test_many_claims_are_corrected_together() -> None:
     assert (alone.verdict, several.verdict) == ("holds", "not told apart")
 
 
-def test_every_stored_claim_names_what_there_is(catalogs: tuple[Catalog, Catalog]) -> None:
-    claims = load()
+@pytest.mark.parametrize("suite", FILES)
+def test_every_stored_claim_names_what_there_is(
+    suite: str, catalogs: tuple[Catalog, Catalog]
+) -> None:
+    claims = load(suite)
     assert len(claims) >= 12
     for stored in claims:
         assert METRICS[stored.metric].better_for_attack == "higher"
         for side in (stored.better, stored.worse):
-            (task,) = choose_tasks(get_suite("mini"), side.task)
+            (task,) = choose_tasks(get_suite(suite), side.task)
             (attack,) = choose(catalogs[0], "attack", side.attack)
             assert task.objective in attack.entry.objectives
             assert len(choose(catalogs[1], "defense", side.defense)) == 1
@@ -105,3 +108,8 @@ def test_what_has_no_record_is_not_measured(leakboard: Command, tmp_path: Path) 
     done = leakboard("orderings", "--stored", "--results", tmp_path, "--out", out)
     assert done.returncode == 0, done.stderr
     assert out.read_text(encoding="utf-8").count("not measured") == len(load())
+
+
+def test_a_suite_without_claims_is_named(leakboard: Command, tmp_path: Path) -> None:
+    done = leakboard("orderings", "--stored", "--suite", "opne", "--results", tmp_path)
+    assert (done.returncode, "did you mean open" in done.stderr) == (2, True)

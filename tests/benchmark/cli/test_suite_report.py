@@ -1,0 +1,52 @@
+"""`docs/results-open.md` is what the command makes of the figures beside it."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmark.cli import suite_report
+from benchmark.cli.report import collect, document
+from benchmark.cli.report_rows import Row
+from benchmark.plugins.registry import get_suite
+from benchmark.suites import Pairing, Topic
+from tests.conftest import ROOT
+from tests.leaderboard.samples import write_sample_results
+
+DOCUMENT = ROOT / "docs" / "results-open.md"
+
+
+def test_no_figure_of_the_document_is_typed_by_hand() -> None:
+    with DOCUMENT.with_suffix(".csv").open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert document(rows, "open") == DOCUMENT.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> list[Row]:
+    """The sample results with a topic, and a plan of which one cell is missing."""
+    write_sample_results(tmp_path)
+    mini = get_suite("mini")
+    attacks = [r for r in collect(tmp_path) if r["part"] == "attacks" and r["defense"] == "none"]
+    task, attack = attacks[0]["task"].partition("/")[2], attacks[0]["attack"]
+    topic = Topic("One question", ("rouge1",), ((task, attack), (task, "never_run")), "A remark.")
+    plan = (Pairing(task, attack), Pairing(task, "never_run"))
+    suite = replace(mini, topics=(topic,), plan=plan)
+    return [*collect(tmp_path), *suite_report.collect(tmp_path, suite)]
+
+
+def test_a_topic_is_a_table_and_what_is_missing_is_told(rows: list[Row]) -> None:
+    text = "\n".join(suite_report.sections(rows, "mini"))
+    assert "## One question\n\nA remark." in text
+    topic = [row for row in rows if row["part"] == "topic"]
+    assert [bool(row["mean"]) for row in topic] == [True, False]
+    assert f"| {topic[0]['mean']} [{topic[0]['low']}, {topic[0]['high']}] |" in text
+    missing = [row for row in rows if row["part"] == "missing"]
+    assert [(row["attack"], row["remark"]) for row in missing] == [("never_run", "not run")]
+
+
+def test_a_suite_without_topics_adds_nothing(tmp_path: Path) -> None:
+    assert list(suite_report.collect(tmp_path, get_suite("mini"))) == []
