@@ -143,7 +143,7 @@ class RoundJob(Strict):
 
 
 class PersonalizeJob(Strict):
-    """Let clients of a federated task train once more, for a model of their own to be tested."""
+    """Let clients of a federated task take part once more, before what they keep is tested."""
 
     sees_private: ClassVar[bool] = True
 

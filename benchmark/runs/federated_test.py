@@ -36,10 +36,10 @@ Predicted = dict[int, dict[int, int]]
 class FinalTest:
     """The test of every client after the last round, a few at a time.
 
-    As in FedeVocab's paper, a client is tested with its own model: what it has after one more local
-    training. The method's code runs without the test rows, and another process, which loads no
-    submission, tests what came out. A client that fails this training is tested with what it had
-    before, and is counted.
+    As by FedeVocab's authors, a client is tested with the server's parameters and with what it
+    keeps for itself after taking part once more. The method's code runs without the test rows, and
+    another process, which loads no submission, tests what came out. A client that fails then is
+    tested with what it had before, and is counted.
     """
 
     def __init__(

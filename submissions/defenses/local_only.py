@@ -11,7 +11,11 @@ class LocalOnly(Defense):
     name = "local_only"
     summary = "Every client trains alone on its own data and sends nothing."
     paper = "Zhang et al., FedeVocab: private vocabularies in federated text classification, 2022"
-    parameters = {"epochs": Parameter(10, "passes over the client's rows", 1)}
+    parameters = {
+        "epochs": Parameter(
+            0, "passes over the client's rows; 0: as many as a federated client makes in all", 0
+        )
+    }
 
     def shares(self, parameter: str, roles: Roles) -> bool:
         """Nothing."""
@@ -24,5 +28,14 @@ class LocalOnly(Defense):
     def adapt(self, client: Client, rows: Batch) -> Batch:
         """All of the training there is; no rows are left for a round."""
         names = [name for name, _ in client.model.named_parameters()]
-        client.train(rows, names, int(self.settings["epochs"]))
+        client.train(rows, names, int(self.settings["epochs"]) or _federated_epochs(client))
         return Batch(rows.input_ids[:0], rows.attention_mask[:0], rows.labels[:0])
+
+
+def _federated_epochs(client: Client) -> int:
+    """Passes of a federated client in the rounds that draw it, on average, and one before its test.
+
+    The paper trains for ten: its 100 rounds draw a tenth of the clients each.
+    """
+    budget = client.budget
+    return 1 if budget is None else 1 + round(budget.rounds * budget.sampling_rate)
