@@ -53,7 +53,7 @@ def plan_utility(selection: Selection, defenses: Catalog, results: Path) -> list
     trials: dict[Path, Trial] = {}
     records = RecordIndex(results)
     for task, defense in pairs:
-        for seed in range(selection.seed, selection.seed + SEEDS):
+        for seed in range(selection.seed, selection.seed + selection.trainings):
             trial = make_trial(selection, load_task(task), defense, seed, results, records)
             trials.setdefault(trial.path, trial)
     return list(trials.values())
