@@ -37,7 +37,6 @@ from benchmark.spec import Batch, Client, Unsupported, Update
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
-    from transformers import PreTrainedModel
 
 STATE = "state/"
 """What a method keeps beside parameters is stored under its own name behind this."""
@@ -113,17 +112,6 @@ class Participants:
         client.train(rows, [*self.shared, *self.kept], self.federation.epochs)
         return before
 
-    def prepare_test(self, client: Client, rows: Batch) -> None:
-        """Take part once more, keep what the method keeps, and put back what is shared.
-
-        Shared parameters are the server's again, as adapting left them: what a client's own
-        training did to them belongs to the mean of all clients and is not its own to be tested.
-        """
-        if self.kept:
-            overwrite(self.parameters, self.train_locally(client, rows))
-        else:
-            self.defense.adapt(client, rows)
-
     def state_of(self, client: Client) -> dict[str, Tensor]:
         """What a client keeps for its next round."""
         kept = {name: self.parameters[name].detach() for name in self.kept}
@@ -181,14 +169,14 @@ def train_round(work: RoundJob, assignment: Assignment, device: torch.device, em
 def personalize(
     work: PersonalizeJob, assignment: Assignment, device: torch.device, emit: Emit
 ) -> None:
-    """What each client is tested with, where it differs from the server's parameters."""
+    """Each client's model after one more local training, where it differs from the server's."""
     import torch
 
     everyone = Participants(work, assignment, device)
     for item in work.clients:
         try:
             client, _ = everyone.enter(item, work.round)
-            everyone.prepare_test(client, read_batch(assignment.inbox / item.rows, device))
+            everyone.train_locally(client, read_batch(assignment.inbox / item.rows, device))
             differs = {
                 name: value.detach()
                 for name, value in everyone.parameters.items()
@@ -215,22 +203,13 @@ def test(work: ClientTestJob, assignment: Assignment, device: torch.device, emit
     overwrite(parameters, read_tensors(assignment.inbox / work.received, device))
     received = {name: value.detach().clone() for name, value in parameters.items()}
     rows = read_batch(assignment.inbox / work.rows, device)
-    common: list[int] = []  # what the server's own model answers; many clients have no other
     for item in work.clients:
         overwrite(parameters, received)
         if item.file:
             overwrite(parameters, read_tensors(assignment.inbox / item.file, device))
-            own = take(rows, torch.tensor(item.rows, device=device)) if item.rows else rows
-            predicted = _answers(model, own)
-        else:
-            common = common or _answers(model, rows)
-            predicted = [common[row] for row in item.rows] if item.rows else common
+        own = take(rows, torch.tensor(item.rows, device=device)) if item.rows else rows
+        predicted = [label for part in parts(own) for label in classes(model, part)]
         emit(ClientTested(index=item.index, predicted=predicted))
-
-
-def _answers(model: PreTrainedModel, rows: Batch) -> list[int]:
-    """The likeliest class of each row."""
-    return [label for part in parts(rows) for label in classes(model, part)]
 
 
 # ------------------------------------------------------------------------------------------ files

@@ -110,7 +110,8 @@ def make_trial(
 
 def training_fingerprint(side: LoadedTask, defense: ConfiguredSubmission, seed: int) -> str:
     """Over everything that a training depends on."""
-    parts = [SCHEMA_VERSION, training_digest(), side.training_digest, salt_digest(side), seed]
+    code = training_digest(side.task.federation is not None)
+    parts = [SCHEMA_VERSION, code, side.training_digest, salt_digest(side), seed]
     parts += [defense.entry.name, defense.entry.digest, sorted(defense.parameters.items())]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -143,24 +144,15 @@ def test_a_client_is_tested_with_what_is_its_own_and_else_with_the_servers_param
     name: str, own: set[str] | None, open_method: Open
 ) -> None:
     method = open_method(name)
+    method.federation = replace(method.federation, epochs=0)
     client, _ = method.enter(ITEM, 0)
-    method.prepare_test(client, rows())
+    method.train_locally(client, rows())
     after = values(method)
     changed = {n for n in after if not torch.equal(after[n], method.received[n])}
     assert changed == (after.keys() if own is None else own)
     if name == "fed_recon":
         rebuilt = (after[TABLE] != method.received[TABLE]).any(dim=1).nonzero().flatten()
         assert rebuilt.tolist() == sorted(method.private_ids)
-
-
-def test_clients_alone_train_as_many_epochs_as_those_of_the_federation(open_method: Open) -> None:
-    """Two rounds with half of the clients are one epoch on average; one more comes at the end."""
-    method = open_method("local_only")
-    client, _ = method.enter(ITEM, 0)
-    asked = []
-    client.train = lambda rows, names, epochs: asked.append(epochs)
-    method.defense.adapt(client, rows())
-    assert asked == [2]
 
 
 def test_own_tables_are_turned_once_and_keep_their_geometry(open_method: Open) -> None:
