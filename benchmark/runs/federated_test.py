@@ -31,9 +31,6 @@ TESTED_TOGETHER = 25
 """Clients whose own models lie on disk at once while they are tested."""
 
 
-SERVER = -1
-"""Stands for all clients that have no model of their own."""
-
 Predicted = dict[int, dict[int, int]]
 """Class by test row, by client."""
 
@@ -65,6 +62,8 @@ class FinalTest:
         self.problems: dict[int, DefenseFailed] = {}
         """Why a client has no model of its own, by client."""
         self.broken = False
+        self.server = simulation.federation.clients
+        """Stands, behind the last client, for all that have no model of their own."""
 
     def start(self) -> list[Job]:
         """All jobs at once; each group's test follows its own models."""
@@ -134,7 +133,7 @@ class FinalTest:
         own = {client: path for client, path in paths.items() if path is not None}
         items = [PersonalWeights(index=c, file=f"own/{c:05d}", rows=self.rows[c]) for c in own]
         if len(own) < len(paths):
-            items.append(PersonalWeights(index=SERVER))
+            items.append(PersonalWeights(index=self.server))
         work = ClientTestJob(
             client=ClientSettings.of(simulation.task),
             received="received",
@@ -144,7 +143,7 @@ class FinalTest:
         files = {f"own/{client:05d}": path for client, path in own.items()}
         files["received"] = simulation.store.path(simulation.checkpoint.weights)
         files["test"] = simulation.store.path("rows/test")
-        done = partial(self._tested, {c: c if c in own else SERVER for c in paths}, made)
+        done = partial(self._tested, {c: c if c in own else self.server for c in paths}, made)
         return simulation.job(work, files, len(items), done)
 
     def _tested(self, models: Mapping[int, int], made: Path, outcome: Outcome) -> list[Job]:
@@ -152,7 +151,7 @@ class FinalTest:
         shutil.rmtree(made, ignore_errors=True)
         said = {event.index: event.predicted for event in outcome.events(ClientTested)}
         for client, model in models.items():
-            rows = self.every_row if model == SERVER else self.rows[client]
+            rows = self.every_row if model == self.server else self.rows[client]
             if len(said.get(model, ())) != len(rows):
                 self._fail(failure(outcome))
                 return []
