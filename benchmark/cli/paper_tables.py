@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from benchmark.errors import UserError
@@ -13,9 +13,11 @@ from benchmark.plugins.catalog import Catalog
 from benchmark.results.reported import Row, Table
 from benchmark.results.schema import MetricValue, Record, Score
 from benchmark.results.store import score_path
-from benchmark.results.utility_summary import utility_costs
+from benchmark.results.utility_summary import UtilityCost, utility_costs
 from benchmark.runs.plan import Cell, Selection, plan_cells
 from benchmark.runs.utility_plan import Trial, plan_utility
+
+NOT_RUN = "not run"
 
 
 @dataclass
@@ -30,15 +32,21 @@ class Work:
 
 
 def plan(
-    table: Table, suite: str, attacks: Catalog, defenses: Catalog, results: Path
+    table: Table, suite: str, attacks: Catalog, defenses: Catalog, results: Path, seed: int = 0
 ) -> list[Work]:
     """Our cells and trainings, row by row; a name that we do not have leaves its row empty."""
     with_utility = any(METRICS[name].kind == "utility" for name in table.metrics)
-    return [_work(row, with_utility, suite, attacks, defenses, results) for row in table.rows]
+    start = Selection(suite, seed=seed)
+    return [_work(row, with_utility, start, attacks, defenses, results) for row in table.rows]
 
 
 def _work(
-    row: Row, with_utility: bool, suite: str, attacks: Catalog, defenses: Catalog, results: Path
+    row: Row,
+    with_utility: bool,
+    start: Selection,
+    attacks: Catalog,
+    defenses: Catalog,
+    results: Path,
 ) -> Work:
     work = Work(row)
     if not row.task:
@@ -46,10 +54,10 @@ def _work(
         return work
     try:
         if row.attack:
-            choice = Selection(suite, row.task, row.attack, row.defense)
+            choice = replace(start, task=row.task, attack=row.attack, defense=row.defense)
             work.cell = plan_cells(choice, attacks, defenses, results)[0]
         if with_utility and (row.trained or not row.attack):
-            choice = Selection(suite, row.trained or row.task, None, row.defense)
+            choice = replace(start, task=row.trained or row.task, defense=row.defense)
             work.trials = plan_utility(choice, defenses, results)
     except UserError as error:
         work.note = str(error)
@@ -70,30 +78,34 @@ class Line:
 def compare(table: Table, works: Iterable[Work], results: Path) -> list[Line]:
     """All rows, from what has been run and scored by now."""
     known = utility_costs(results)
-    lines = []
-    for work in works:
-        ours: dict[str, MetricValue] = {}
-        note, epsilon = work.note, None
-        if work.cell is not None:
-            record = read_model(work.cell.path, Record)
-            ours |= read_model(score_path(work.cell.path), Score).metrics
-            note, epsilon = note or record.reason, record.epsilon
-        if work.trials:
-            cost = known[work.trials[0].task.name, work.trials[0].defense.name]
-            ours |= {n: v for n, v in cost.metrics.items() if METRICS[n].kind == "utility"}
-            ours |= {n: v for n, v in cost.metrics.items() if n in ("bytes_up", "bytes_down")}
-            note, epsilon = note or cost.reason, epsilon or cost.epsilon
-        reported = {m: table.figure(work.row, m) for m in table.shown}
-        lines.append(
-            Line(
-                work.row.label,
-                {name: value for name, value in reported.items() if value is not None},
-                {name: ours[name] for name in table.shown if name in ours},
-                epsilon,
-                note,
-            )
-        )
-    return lines
+    return [_line(table, work, known) for work in works]
+
+
+def _line(table: Table, work: Work, known: Mapping[tuple[str, str], UtilityCost]) -> Line:
+    ours: dict[str, MetricValue] = {}
+    note, epsilon, cell = work.note, None, work.cell
+    if cell is not None and cell.path.exists():
+        record = read_model(cell.path, Record)
+        ours |= read_model(score_path(cell.path), Score).metrics
+        note, epsilon = note or record.reason, record.epsilon
+    for cost in _costs(work, known):
+        ours |= {n: v for n, v in cost.metrics.items() if METRICS[n].kind == "utility"}
+        ours |= {n: v for n, v in cost.metrics.items() if n in ("bytes_up", "bytes_down")}
+        note, epsilon = note or cost.reason, epsilon or cost.epsilon
+    reported = {m: table.figure(work.row, m) for m in table.shown}
+    return Line(
+        work.row.label,
+        {name: value for name, value in reported.items() if value is not None},
+        {name: ours[name] for name in table.shown if name in ours},
+        epsilon,
+        note or ("" if ours else NOT_RUN),
+    )
+
+
+def _costs(work: Work, known: Mapping[tuple[str, str], UtilityCost]) -> list[UtilityCost]:
+    """What the row's training costs in utility, where it has been trained."""
+    keys = {(trial.task.name, trial.defense.name) for trial in work.trials}
+    return [known[key] for key in keys if key in known]
 
 
 def flat(table: Table, lines: Iterable[Line]) -> list[dict[str, object]]:

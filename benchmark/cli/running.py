@@ -60,6 +60,9 @@ def run(
     utility: Annotated[
         bool, typer.Option("--utility", help="Train with each defense instead of attacking it.")
     ] = False,
+    trainings: Annotated[
+        int, typer.Option(min=1, max=100, help="With --utility: seeds, from --seed on.")
+    ] = 3,
     submissions: MoreSubmissions = None,
 ) -> None:
     """Run the cells that are not there yet.
@@ -77,7 +80,7 @@ def run(
     part = None if shard is None else Shard.parse(shard)
     if site is not None:
         check_site(results, site)
-    choice = Selection(suite, task, attack, defense, seed, force)
+    choice = Selection(suite, task, attack, defense, seed, force, trainings)
     with open_engine(jobs, device, results) as engine:
         catalogs = find_catalogs(engine)
         if dry_run and not utility and _print_forecast(choice, catalogs):

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchmark.cli.options import RESULTS, Csv, Device, Jobs, Json, Results, TimeLimit, folder
+from benchmark.cli.options import (
+    RESULTS,
+    Csv,
+    Device,
+    Jobs,
+    Json,
+    Results,
+    Seed,
+    TimeLimit,
+    folder,
+)
+from benchmark.errors import UserError
 
 if TYPE_CHECKING:
     from benchmark.cli.output import Format
@@ -20,6 +33,10 @@ if TYPE_CHECKING:
 def table(
     name: Annotated[str, typer.Argument(help="One of the papers' tables; none: list them.")] = "",
     suite: Annotated[str, typer.Option(help="Suite that gives our rows.")] = "mini",
+    rows: Annotated[
+        str, typer.Option(help="Glob of the rows that are run; of others what is there is shown.")
+    ] = "*",
+    seed: Seed = 0,
     results: Results = RESULTS,
     jobs: Jobs = 0,
     device: Device = "auto",
@@ -44,13 +61,15 @@ def table(
         _list(form)
         return
     wanted = reported.load(name)
-    lines, failed = _measure(wanted, suite, results, jobs, device, time_limit, form)
-    rows = paper_tables.flat(wanted, lines)
-    emit(rows, form, lambda: comparison_lines(wanted, lines))
+    need_row(wanted, rows)
+    asked = Asked(suite, rows, seed)
+    lines, failed = _measure(wanted, asked, results, jobs, device, time_limit, form)
+    flat = paper_tables.flat(wanted, lines)
+    emit(flat, form, lambda: comparison_lines(wanted, lines))
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         with out.open("w", encoding="utf-8", newline="") as stream:
-            write_csv(rows, stream)
+            write_csv(flat, stream)
     if failed:
         raise typer.Exit(1)
 
@@ -68,9 +87,26 @@ def _list(form: Format) -> None:
     emit(rows, form, lambda: text.aligned(shown))
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What of a table is to be measured."""
+
+    suite: str
+    rows: str
+    """Glob of labels."""
+    seed: int
+
+
+def need_row(wanted: Table, rows: str) -> None:
+    """Refuse a glob that no row of the table answers to."""
+    if not any(fnmatch(row.label, rows) for row in wanted.rows):
+        labels = ", ".join(row.label for row in wanted.rows[:3])
+        raise UserError(f"No row of {wanted.table} is called {rows!r}; its rows begin: {labels}.")
+
+
 def _measure(
     wanted: Table,
-    suite: str,
+    asked: Asked,
     results: Path,
     jobs: int,
     device: str,
@@ -84,9 +120,11 @@ def _measure(
 
     progress = sys.stdout if form == "text" else sys.stderr
     with open_engine(jobs, device, results) as engine:
-        works = paper_tables.plan(wanted, suite, *find_catalogs(engine), results)
-        cells = {work.cell.path: work.cell for work in works if work.cell is not None}
-        trials = {trial.path: trial for work in works for trial in work.trials}
+        catalogs = find_catalogs(engine)
+        works = paper_tables.plan(wanted, asked.suite, *catalogs, results, asked.seed)
+        run = [work for work in works if fnmatch(work.row.label, asked.rows)]
+        cells = {work.cell.path: work.cell for work in run if work.cell is not None}
+        trials = {trial.path: trial for work in run for trial in work.trials}
         failed = execute(engine, list(cells.values()), time_limit, 0.0, out=progress)
         failed += execute(engine, list(trials.values()), time_limit, 0.0, out=progress)
     for _ in scoring.score_all(results):

@@ -143,7 +143,7 @@ class RoundJob(Strict):
 
 
 class PersonalizeJob(Strict):
-    """Let clients of a federated task train once more, for a model of their own to be tested."""
+    """Let clients of a federated task adapt to the last parameters, for a model to be tested."""
 
     sees_private: ClassVar[bool] = True
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from benchmark.runs.federated_run import Simulation
 from benchmark.snapshots.build import DefenseFailed, failure
 from benchmark.snapshots.validate import validate_client_update
 from benchmark.status import Status
+from benchmark.suites import Task
 
 TESTED_TOGETHER = 25
 """Clients whose own models lie on disk at once while they are tested."""
@@ -33,13 +35,20 @@ Predicted = dict[int, dict[int, int]]
 """Class by test row, by client."""
 
 
+def adapting_only(task: Task) -> Task:
+    """The task with clients that train no shared parameters: there is no round to come."""
+    assert task.federation is not None
+    return replace(task, federation=replace(task.federation, epochs=0))
+
+
 class FinalTest:
     """The test of every client after the last round, a few at a time.
 
-    As in FedeVocab's paper, a client is tested with its own model: what it has after one more local
-    training. The method's code runs without the test rows, and another process, which loads no
-    submission, tests what came out. A client that fails this training is tested with what it had
-    before, and is counted.
+    A client is tested as it would use the model: it receives the last parameters, adds what it has
+    kept, and adapts if the method does. It does not train once more, as FedeVocab's clients do not
+    before their test; otherwise every method would be tested with a personal model. The method's
+    code runs without the test rows, and another process, which loads no submission, tests what came
+    out. A client that fails to adapt is tested with what it had, and is counted.
     """
 
     def __init__(
@@ -53,6 +62,8 @@ class FinalTest:
         self.problems: dict[int, DefenseFailed] = {}
         """Why a client has no model of its own, by client."""
         self.broken = False
+        self.server = simulation.federation.clients
+        """Stands, behind the last client, for all that have no model of their own."""
 
     def start(self) -> list[Job]:
         """All jobs at once; each group's test follows its own models."""
@@ -65,14 +76,15 @@ class FinalTest:
         """Test rows of each client: the common ones and its own."""
         simulation = self.simulation
         data = simulation.side.federated_data(simulation.store.seed)
-        common = range(min(simulation.federation.global_rows, len(data.test.labels)))
+        self.every_row = range(len(data.test.labels))
+        common = self.every_row[: simulation.federation.global_rows]
         return [tuple(sorted({*common, *own})) for own in data.local_tests]
 
     def _personal_job(self, clients: Sequence[int]) -> Job:
         simulation = self.simulation
         items, files = simulation.client_files(clients, "test")
         work = PersonalizeJob(
-            client=ClientSettings.of(simulation.task),
+            client=ClientSettings.of(adapting_only(simulation.task)),
             defense=simulation.defense.calls(),
             seed=simulation.seed,
             round=simulation.checkpoint.round - 1 if simulation.checkpoint.round else 0,
@@ -86,18 +98,14 @@ class FinalTest:
         """Test the models that clients made; those of a lost job are tried once more, alone."""
         said = {event.index: event for event in outcome.events(Personalized)}
         reasons = {event.index: event for event in outcome.events(ClientFailed)}
-        own, files, lost = [], {}, []
-        for client in clients:
-            if client not in said and client not in reasons and len(clients) > 1:
-                lost.append(client)
-                continue
-            path = self._model(client, said.get(client), reasons.get(client), outcome)
-            file = f"own/{client:05d}" if path else ""
-            if path:
-                files[file] = path
-            own.append(PersonalWeights(index=client, file=file, rows=self.rows[client]))
+        lost = [c for c in clients if c not in said and c not in reasons and len(clients) > 1]
+        paths = {
+            client: self._model(client, said.get(client), reasons.get(client), outcome)
+            for client in clients
+            if client not in lost
+        }
         again = [self._personal_job([client]) for client in lost]
-        return [*again, self._test_job(own, files, outcome.made)] if own else again
+        return [*again, self._test_job(paths, outcome.made)] if paths else again
 
     def _model(
         self, client: int, said: Personalized | None, bad: ClientFailed | None, outcome: Outcome
@@ -119,27 +127,36 @@ class FinalTest:
         kept = self.simulation.checkpoint.states.get(client)
         return self.simulation.store.path(kept) if kept else None
 
-    def _test_job(self, own: Sequence[PersonalWeights], files: dict[str, Path], made: Path) -> Job:
+    def _test_job(self, paths: Mapping[int, Path | None], made: Path) -> Job:
+        """Clients without a model of their own share one test of the server's."""
         simulation = self.simulation
+        own = {client: path for client, path in paths.items() if path is not None}
+        items = [PersonalWeights(index=c, file=f"own/{c:05d}", rows=self.rows[c]) for c in own]
+        if len(own) < len(paths):
+            items.append(PersonalWeights(index=self.server))
         work = ClientTestJob(
             client=ClientSettings.of(simulation.task),
             received="received",
             rows="test",
-            clients=tuple(own),
+            clients=tuple(items),
         )
+        files = {f"own/{client:05d}": path for client, path in own.items()}
         files["received"] = simulation.store.path(simulation.checkpoint.weights)
         files["test"] = simulation.store.path("rows/test")
-        return simulation.job(work, files, len(own), partial(self._tested, own, made))
+        done = partial(self._tested, {c: c if c in own else self.server for c in paths}, made)
+        return simulation.job(work, files, len(items), done)
 
-    def _tested(self, own: Sequence[PersonalWeights], made: Path, outcome: Outcome) -> list[Job]:
-        """Keep the answers, remove the models."""
+    def _tested(self, models: Mapping[int, int], made: Path, outcome: Outcome) -> list[Job]:
+        """Keep the answers, remove the models; each client is given with whose model it has."""
         shutil.rmtree(made, ignore_errors=True)
         said = {event.index: event.predicted for event in outcome.events(ClientTested)}
-        if any(len(said.get(item.index, ())) != len(item.rows) for item in own):
-            self._fail(failure(outcome))
-        else:
-            for item in own:
-                self.predicted[item.index] = dict(zip(item.rows, said[item.index], strict=True))
+        for client, model in models.items():
+            rows = self.every_row if model == self.server else self.rows[client]
+            if len(said.get(model, ())) != len(rows):
+                self._fail(failure(outcome))
+                return []
+            found = dict(zip(rows, said[model], strict=True))
+            self.predicted[client] = {row: found[row] for row in self.rows[client]}
         if len(self.predicted) == self.simulation.federation.clients:
             self._finish()
         return []
@@ -147,7 +164,7 @@ class FinalTest:
     def _finish(self) -> None:
         problems = list(self.problems.values())
         if len(problems) == self.simulation.federation.clients:
-            reason = f"all clients failed the training before their test: {problems[0].reason}"
+            reason = f"all clients failed to adapt before their test: {problems[0].reason}"
             self._fail(DefenseFailed(problems[0].status, reason))
         else:
             self.finished(self.predicted, Counter(problem.reason for problem in problems))

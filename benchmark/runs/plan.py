@@ -95,6 +95,8 @@ class Selection:
     defense: str | None = None
     seed: int = 0
     force: bool = False
+    trainings: int = 3
+    """Seeds, from the given one on, that a utility is trained with."""
 
 
 def plan_cells(

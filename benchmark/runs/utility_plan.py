@@ -53,7 +53,7 @@ def plan_utility(selection: Selection, defenses: Catalog, results: Path) -> list
     trials: dict[Path, Trial] = {}
     records = RecordIndex(results)
     for task, defense in pairs:
-        for seed in range(selection.seed, selection.seed + SEEDS):
+        for seed in range(selection.seed, selection.seed + selection.trainings):
             trial = make_trial(selection, load_task(task), defense, seed, results, records)
             trials.setdefault(trial.path, trial)
     return list(trials.values())
@@ -110,7 +110,8 @@ def make_trial(
 
 def training_fingerprint(side: LoadedTask, defense: ConfiguredSubmission, seed: int) -> str:
     """Over everything that a training depends on."""
-    parts = [SCHEMA_VERSION, training_digest(), side.training_digest, salt_digest(side), seed]
+    code = training_digest(side.task.federation is not None)
+    parts = [SCHEMA_VERSION, code, side.training_digest, salt_digest(side), seed]
     parts += [defense.entry.name, defense.entry.digest, sorted(defense.parameters.items())]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 

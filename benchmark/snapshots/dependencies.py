@@ -43,6 +43,8 @@ TRAINING_CODE = (
     "runs/federated_run.py",
 )
 """How a model is trained with such updates, and tested."""
+FEDERATED_CODE = ("runs/federated_test.py", "runs/federated_trial.py")
+"""How the clients of a federation are tested; other trainings know nothing of it."""
 
 
 def updates_digest() -> str:
@@ -55,9 +57,9 @@ def attacks_digest() -> str:
     return _digest((*_own(UPDATE_CODE + ATTACK_CODE), *task_code("updates")))
 
 
-def training_digest() -> str:
+def training_digest(federated: bool = False) -> str:
     """Over what the record of a training depends on."""
-    own = _own(UPDATE_CODE + TRAINING_CODE)
+    own = _own(UPDATE_CODE + TRAINING_CODE + (FEDERATED_CODE if federated else ()))
     return _digest((*own, *task_code("updates"), *task_code("training")))
 
 

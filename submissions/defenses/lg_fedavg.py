@@ -1,4 +1,4 @@
-"""LG-FedAvg: each client learns a representation of its own, below layers that all share."""
+"""LG-FedAvg: each client learns a representation of its own; the rest of the model is shared."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from submissions.blocks.freezing import is_output, is_word_embedding
 
 
 class LGFedAvg(Defense):
-    """The lower layers stay local; the paper shares the last ones.
+    """Part of the model stays local, without a step that fits it to what the others have done.
 
-    FedeVocab does not state where it cut, and reports more traffic for it than for itself, so it
-    shared more than a head.
+    FedeVocab does not print where it cut. It reports that LG-FedAvg sends more than FedeVocab,
+    which is only so where the word vectors are shared, and that its models know little beyond
+    their own client's labels: the encoder is local. The method's own paper shares the last layers
+    alone, `local=body`.
     """
 
     name = "lg_fedavg"
-    summary = "Clients keep the lower layers to themselves and share those above."
+    summary = "Clients keep the encoder to themselves and share word vectors and output layer."
     paper = "Liang et al., Think Locally, Act Globally: Federated Learning, 2020"
     parameters = {
         "local": Parameter(
-            "body",
+            "encoder",
             "what stays local: all but the output layer, the word embedding, or all but both",
             choices=("body", "embedding", "encoder"),
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,25 @@ def test_fede_vocab_fits_the_table_while_the_body_is_frozen(open_method: Open) -
     client, _ = plain.enter(ITEM, 0)
     plain.defense.adapt(client, rows())
     assert torch.equal(values(plain)[TABLE], plain.received[TABLE])
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [("fedavg", set()), ("fede_vocab", {TABLE}), ("fed_recon", {TABLE}), ("local_only", None)],
+)
+def test_a_client_is_tested_with_what_is_its_own_and_else_with_the_servers_parameters(
+    name: str, own: set[str] | None, open_method: Open
+) -> None:
+    method = open_method(name)
+    method.federation = replace(method.federation, epochs=0)
+    client, _ = method.enter(ITEM, 0)
+    method.train_locally(client, rows())
+    after = values(method)
+    changed = {n for n in after if not torch.equal(after[n], method.received[n])}
+    assert changed == (after.keys() if own is None else own)
+    if name == "fed_recon":
+        rebuilt = (after[TABLE] != method.received[TABLE]).any(dim=1).nonzero().flatten()
+        assert rebuilt.tolist() == sorted(method.private_ids)
 
 
 def test_own_tables_are_turned_once_and_keep_their_geometry(open_method: Open) -> None:

@@ -11,9 +11,11 @@ import pytest
 from benchmark.cli import paper_tables
 from benchmark.cli.table import comparison_lines
 from benchmark.errors import UserError
+from benchmark.execution.engines.local import LocalEngine
 from benchmark.plugins.catalog import Catalog
 from benchmark.results import reported, scoring
 from benchmark.results.reported import Row, Table
+from tests.benchmark.runs.federated_setup import run_trials, small_task, small_trial
 from tests.conftest import Command
 from tests.harness import RunCells
 
@@ -33,6 +35,9 @@ def test_every_row_of_a_table_has_its_cells(
     for work in works:
         assert work.cell or work.trials or work.note in ABSENT, f"{work.row.label}: {work.note}"
         assert not work.note or work.note in ABSENT
+    lines = paper_tables.compare(table, works, tmp_path)
+    assert {line.note for line in lines} <= {paper_tables.NOT_RUN, *ABSENT}
+    assert all(len(line) <= 80 for line in comparison_lines(table, lines))
     utilities = {"perplexity", "mcc", "accuracy_global"} & set(table.metrics)
     assert any(work.trials for work in works) == (bool(utilities) and name not in PAPER_ONLY)
 
@@ -89,12 +94,46 @@ def test_ours_stands_beside_theirs(
     assert lines[4].split()[:4] == ["guessing", "rouge1", "0.05", f"{rows[0]['ours']:.3f}"]
 
 
+def test_federated_trainings_and_attacks_stand_beside_the_papers(
+    engine: LocalEngine, run_cells: RunCells, catalogs: Catalogues, tmp_path: Path
+) -> None:
+    """On the small federation of the other tests, whose records are real but short."""
+    names = ("fedavg", "fede_vocab", "fede_vocab_no_adapt")
+    run_trials(engine, [small_trial(small_task(), catalogs[1], name, tmp_path) for name in names])
+    run_cells("bag_of_words", "mini/agnews-fl-b1", "fede_vocab", results=tmp_path)
+    list(scoring.score_all(tmp_path))
+    ours = {}
+    for name in ("bilstm", "adaptive", "figure-4", "figure-5", "private-tokens"):
+        table = reported.load(f"fede-vocab-{name}")
+        works = paper_tables.plan(table, "mini", *catalogs, tmp_path)
+        for line in paper_tables.compare(table, works, tmp_path):
+            if line.ours:
+                ours[name, line.label] = line
+    accuracy = ours["bilstm", "AG News, FedAvg"]
+    assert accuracy.reported["accuracy_local"] == pytest.approx(0.916)
+    assert 0 < accuracy.ours["accuracy_local"].mean <= 1
+    assert ("bilstm", "AG News, FedProx") not in ours
+    assert {name for name, _ in ours} == {
+        "bilstm", "adaptive", "figure-4", "figure-5", "private-tokens",
+    }  # fmt: skip
+    traffic = {m: ours["figure-4", f"BiLSTM, {m}"].ours for m in ("FedAvg", "FedeVocab")}
+    assert traffic["FedeVocab"]["bytes_down"].mean < traffic["FedAvg"]["bytes_down"].mean
+    leaked = ours["private-tokens", "BiLSTM, FedeVocab, bag_of_words"].ours["ptlr"]
+    assert leaked.mean < 0.1
+
+
 def test_the_command_lists_the_tables_and_refuses_what_makes_no_sense(leakboard: Command) -> None:
     listed = leakboard("table")
     assert listed.returncode == 0
     assert [line.split()[0] for line in listed.stdout.splitlines()] == reported.names()
     written = leakboard("table", "--csv").stdout
     assert [row["name"] for row in csv.DictReader(io.StringIO(written))] == reported.names()
+    shown = leakboard("table", "fede-vocab-bert", "--rows", "AG News*", "--seed", "100")
+    assert shown.returncode == 0
+    assert "AG News, FedeVocab" in shown.stdout
+    refused = leakboard("table", "fede-vocab-bert", "--rows", "Reuters*")
+    assert refused.returncode == 2
+    assert "No row of Table 6 is called 'Reuters*'" in refused.stderr
     refused = leakboard("run", "--utility", "--attack", "random")
     assert refused.returncode == 2
     assert refused.stderr.startswith("leakboard: --utility trains without an attack")
