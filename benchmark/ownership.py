@@ -129,6 +129,14 @@ def remove_orphans(base: Path) -> None:
             remove_tree(folder)
 
 
+def require_writable(folder: Path) -> None:
+    """Raise the error of the file system now, rather than when the first result is there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle, path = locked_file(folder, ".writable-", PART)
+    path.unlink()
+    os.close(handle)
+
+
 def remove_parts(folder: Path) -> None:
     """Remove the files in the making below a folder that nobody is writing any more."""
     for place, _, names in os.walk(folder):

@@ -17,7 +17,7 @@ from benchmark.execution import sandbox
 from benchmark.execution.devices import choose
 from benchmark.execution.engines.engine import Engine
 from benchmark.execution.engines.local import LocalEngine
-from benchmark.ownership import remove_parts
+from benchmark.ownership import remove_parts, require_writable
 from benchmark.paths import cache_directory
 from benchmark.plugins.catalog import Catalog
 from benchmark.plugins.registry import Broken, Kind
@@ -115,6 +115,7 @@ def execute(
     if sandbox.sandbox_kind() == sandbox.AUDIT_HOOK:
         print(NOT_CONTAINED, file=sys.stderr)
     for folder in (cache_directory(), *engine.hidden):
+        require_writable(folder)
         remove_parts(folder)
     limit = memory_limit_gb * 1024 or engine.memory_mb()
     missing = sorted((cell for cell in cells if not cell.cached), key=_longest_first)

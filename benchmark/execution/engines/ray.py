@@ -55,7 +55,7 @@ LOOK_SECONDS = 2.0
 PATIENCE_SECONDS = 60.0
 """How long jobs wait for a node before the run ends."""
 STARTS = 3
-"""Slots of a node that do not start, or end, so many times in a row are given up."""
+"""A slot that does not start so many times, or loses so many jobs in a row, is given up."""
 CLOSE_SECONDS = 10.0
 
 
@@ -208,34 +208,33 @@ class RayEngine(Engine):
 
     def _serve(self, node: Node) -> None:
         """Keep an actor on a node and feed it, as long as the node is there."""
-        key, failures, starting = object(), 0, True
-        while not self._closing and failures < STARTS and _is_alive(node):
+        key, lost, failures, starting = object(), set[int](), 0, True
+        while not self._closing and _is_alive(node):
             try:
                 self._start_slot(key, node)
-                starting = self._started(starting)
-                failures = self._feed(key, node, failures)
+                starting, failures = self._started(starting), 0
+                self._feed(key, node, lost)
             except Refused as why:
                 self._tell_refused(node, str(why))
                 break
             except Lost as why:
                 failures += 1
-                if failures == STARTS:
-                    self._tell_refused(node, f"Node {node.host} takes no jobs: {why}.")
+                if failures == STARTS or len(lost) >= STARTS:
+                    self._tell_refused(node, f"Node {node.host} takes no more jobs: {why}.")
+                    break
             finally:
                 self._end_slot(key)
         self._started(starting)
 
-    def _feed(self, key: object, node: Node, failures: int) -> int:
-        """Run jobs until the slot is lost; returns how many different ones in a row were."""
-        lost: set[int] = set()
+    def _feed(self, key: object, node: Node, lost: set[int]) -> None:
+        """Run jobs until the slot is gone; `lost` are those in a row that were lost."""
         while key in self._actors and (job := self._take(partial(self._choose, node))) is not None:
             outcome = self._try(key, node, job)
-            lost = lost | {id(job)} if outcome.lost else set()
+            lost.add(id(job)) if outcome.lost else lost.clear()
             self._note(node, outcome)
             self._news.put(outcome)
             if len(lost) >= STARTS:
-                raise Lost(f"{len(lost)} jobs in a row were lost there, {outcome.reason}")
-        return failures + 1 if lost else 0
+                raise Lost(f"{len(lost)} jobs in a row were lost there; {outcome.reason}")
 
     def _note(self, node: Node, outcome: Outcome) -> None:
         """Remember where a job was lost, so that another node tries it next."""
