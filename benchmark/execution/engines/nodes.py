@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +12,8 @@ from benchmark.errors import UserError
 from benchmark.execution import sandbox
 from benchmark.execution.jobs import Job
 from benchmark.execution.machine import Machine, this_machine
+from benchmark.files import file_digest
 from benchmark.paths import ROOT, cache_directory, submission_directories, submission_files
-from benchmark.plugins.catalog import files_digest
-from benchmark.snapshots.dependencies import attacks_digest, training_digest
 
 SHORTER = 0.5
 """A job whose model is at hand goes before one that is longer, but less than twice as long."""
@@ -36,13 +36,13 @@ class Request:
 
 
 def slot_count(resources: Mapping[str, float], request: Request, on_gpu: bool) -> int:
-    """How many jobs at once a node has room for."""
-    room = [resources.get("CPU", 0) / request.cpus]
+    """How many jobs at once fit on a node."""
+    capacity = [resources.get("CPU", 0) / request.cpus]
     if on_gpu:
-        room.append(resources.get("GPU", 0))
+        capacity.append(resources.get("GPU", 0))
     if request.memory_mb:
-        room.append(resources.get("memory", 0) / 2**20 / request.memory_mb)
-    return int(min(room))
+        capacity.append(resources.get("memory", 0) / 2**20 / request.memory_mb)
+    return int(min(capacity))
 
 
 def use_gpus(device: str, nodes: Sequence[Mapping[str, float]]) -> bool:
@@ -80,14 +80,15 @@ def own_facts() -> NodeFacts:
 
 
 def _code_digest() -> str:
-    """Over the code of the harness and of every submission that is named."""
-    named = [*submission_directories(), *submission_files()]
-    files = [f for path in named for f in ([path] if path.is_file() else sorted(_python(path)))]
-    return " ".join([attacks_digest(), training_digest(), files_digest(files)])
-
-
-def _python(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*.py") if path.is_file()]
+    """Over all code that a job may run: the harness, the tasks and every submission."""
+    folders = [ROOT / "benchmark", ROOT / "tasks", *submission_directories()]
+    files = {path for folder in folders for path in folder.rglob("*.py") if path.is_file()}
+    for named in submission_files():
+        files |= {named} if named.is_file() else set(named.rglob("*.py"))
+    total = hashlib.sha256()
+    for path in sorted(files):
+        total.update(f"{path} {file_digest(path)}\n".encode())
+    return total.hexdigest()
 
 
 def refusal(node: NodeFacts, harness: NodeFacts, weakest: str) -> str:

@@ -1,4 +1,4 @@
-"""A Ray cluster: as many slots on each node as it has room for, fed from one queue.
+"""A Ray cluster: as many slots on each node as fit there, fed from one queue.
 
 A thread of the harness stands for each slot. It starts an actor on the slot's node, sends it jobs
 and what they need, and takes in what comes back. A job whose worker or node is lost goes back into

@@ -122,10 +122,10 @@ class RaySlot:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _messages(self, job: Job) -> Iterator[Message]:
-        heard: queue.Queue[Any] = queue.Queue()
-        self.engine.progress = Throttled(heard).progressed
-        threading.Thread(target=self._one, args=(job, heard), daemon=True).start()
-        while isinstance(news := heard.get(), Progressed):
+        received: queue.Queue[Any] = queue.Queue()
+        self.engine.progress = Throttled(received).progressed
+        threading.Thread(target=self._one, args=(job, received), daemon=True).start()
+        while isinstance(news := received.get(), Progressed):
             yield news
         if isinstance(news, BaseException):
             raise news
@@ -140,11 +140,11 @@ class RaySlot:
         status, reason, log = str(outcome.status), outcome.reason, outcome.log
         yield Ended(status, reason, said, log, outcome.device, outcome.lost)
 
-    def _one(self, job: Job, heard: queue.Queue[Any]) -> None:
+    def _one(self, job: Job, received: queue.Queue[Any]) -> None:
         try:
-            heard.put(self.engine.one(job))
+            received.put(self.engine.one(job))
         except BaseException as error:
-            heard.put(error)
+            received.put(error)
 
     def close(self) -> None:
         """End the job, if there is one, and remove the folders of this slot."""
@@ -157,11 +157,11 @@ class RaySlot:
 class Throttled:
     """Passes on how far a job is, a few times a second at most."""
 
-    def __init__(self, heard: queue.Queue[Any]) -> None:
-        self.heard, self.last = heard, 0.0
+    def __init__(self, received: queue.Queue[Any]) -> None:
+        self.received, self.last = received, 0.0
 
     def progressed(self, job: Job, event: events.Progress) -> None:
         now = time.monotonic()
         if now - self.last > PROGRESS_SECONDS or event.step == event.steps:
             self.last = now
-            self.heard.put(Progressed(event.model_dump_json()))
+            self.received.put(Progressed(event.model_dump_json()))
