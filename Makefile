@@ -6,6 +6,7 @@ SITE ?= leaderboard/site
 SUITE ?= mini
 SEED ?= 100
 OPTIONS ?=
+SOAK_MINUTES ?= 20
 READY := .venv/.ready
 OPEN := .venv/.open
 TIMED = $(if $(wildcard .benchmarks/timing.json),--timing .benchmarks)
@@ -18,7 +19,8 @@ help:
 	@echo "make test         set up, then ruff, mypy and the whole test suite"
 	@echo "make open         install the weights of the open suite into .venv"
 	@echo "make timing       the ratios of processor time, measured and asserted"
-	@echo "make soak         kills, full disks, damaged files and odd command lines, about 20 minutes"
+	@echo "make soak         kills, lost nodes, full disks, damaged files, odd command lines, again and"
+	@echo "                  again with new seeds (SOAK_MINUTES=20)"
 	@echo "make clean        remove .venv, caches and the rendered site"
 
 $(READY): pyproject.toml constraints.txt
@@ -54,8 +56,7 @@ timing: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/timing -s --benchmark-autosave --benchmark-json .benchmarks/timing.json
 
 soak: $(READY)
-	LEAKBOARD_SOAK=1 LEAKBOARD_KILLS=50 LEAKBOARD_FUZZ_FILES=1000 LEAKBOARD_FUZZ_LINES=500 \
-	OMP_NUM_THREADS=1 $(BIN)/pytest tests/faults -n 2 --dist loadfile -v --no-header
+	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES)
 
 open: $(OPEN)
 	@echo "Installed. Set LEAKBOARD_DATA to a folder of corpora, then: $(BIN)/leakboard run --suite open"

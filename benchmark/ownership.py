@@ -66,6 +66,32 @@ def release_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def share_folder(base: Path, name: str) -> Path:
+    """The folder `name` below `base`, of all processes that share it; it goes with the last one."""
+    base.mkdir(parents=True, exist_ok=True)
+    remove_orphans(base)
+    lock = base / f"{name}{LOCK}"
+    while True:
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_SH)
+        if _is_at(handle, lock):
+            break
+        os.close(handle)  # the last owner has just left
+    folder = lock.with_suffix("")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    _held[folder] = handle
+    return folder
+
+
+def release_shared(folder: Path) -> None:
+    """Leave a shared folder to the others, or remove it where there are none."""
+    handle = _held.pop(folder, None)
+    if handle is not None:
+        os.close(handle)
+    remove_orphans(folder.parent)
+
+
 def staging_folder() -> Path:
     """A fresh folder in the cache for files in the making, gone at the latest with this process."""
     base = cache_directory() / "staging"
@@ -101,6 +127,14 @@ def remove_orphans(base: Path) -> None:
         owner = folder.name.partition("-")[0]
         if owner.isdigit() and not psutil.pid_exists(int(owner)):
             remove_tree(folder)
+
+
+def require_writable(folder: Path) -> None:
+    """Raise the error of the file system now, rather than when the first result is there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle, path = locked_file(folder, ".writable-", PART)
+    path.unlink()
+    os.close(handle)
 
 
 def remove_parts(folder: Path) -> None:

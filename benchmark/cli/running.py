@@ -25,7 +25,7 @@ from benchmark.errors import UserError
 
 if TYPE_CHECKING:
     from benchmark.cli.live import LiveSite
-    from benchmark.execution.engines.local import LocalEngine
+    from benchmark.execution.engines.engine import Engine
     from benchmark.plugins.catalog import Catalog
     from benchmark.plugins.registry import Broken
     from benchmark.runs.plan import Cell, Selection
@@ -34,6 +34,16 @@ if TYPE_CHECKING:
 SiteFolder = Annotated[
     Path | None,
     typer.Option(help="Score and render here as cells end.", parser=folder, metavar="PATH"),
+]
+EngineName = Annotated[str, typer.Option(help="local, or ray: the nodes of a Ray cluster.")]
+Address = Annotated[
+    str | None,
+    typer.Option(help="Ray: host:port of the cluster, or auto; none: this machine alone."),
+]
+Cpus = Annotated[int | None, typer.Option(min=1, max=4096, help="Ray: CPUs a cell asks for.")]
+WeakestSandbox = Annotated[
+    str | None,
+    typer.Option(help="Ray: the weakest sandbox that a node may have; none: the one here."),
 ]
 
 
@@ -64,13 +74,17 @@ def run(
         int, typer.Option(min=1, max=100, help="With --utility: seeds, from --seed on.")
     ] = 3,
     submissions: MoreSubmissions = None,
+    engine: EngineName = "local",
+    address: Address = None,
+    cpus: Cpus = None,
+    sandbox: WeakestSandbox = None,
 ) -> None:
     """Run the cells that are not there yet.
 
     Every cell becomes a record. A broken submission is left out and named at the end, and the exit
     code is 1 where that happened or a cell failed.
     """
-    from benchmark.cli.session import execute, find_catalogs, name_broken, open_engine
+    from benchmark.cli.session import ClusterOptions, execute, find_catalogs, name_broken
     from benchmark.plugins.registry import check_site
     from benchmark.runs.plan import Selection
     from benchmark.runs.shards import Shard, take_shard
@@ -81,18 +95,19 @@ def run(
     if site is not None:
         check_site(results, site)
     choice = Selection(suite, task, attack, defense, seed, force, trainings)
-    with open_engine(jobs, device, results) as engine:
-        catalogs = find_catalogs(engine)
+    options = ClusterOptions(engine, address, cpus, sandbox)
+    with options.open(jobs, device, memory_limit, results) as workers:
+        catalogs = find_catalogs(workers)
         if dry_run and not utility and _print_forecast(choice, catalogs):
             return
         cells = _plan(choice, catalogs, results, utility)
         if part is not None:
             cells = take_shard(cells, part, results, write=not dry_run)
         if dry_run:
-            failed = _print_plan(cells, engine)
+            failed = _print_plan(cells, workers)
         else:
             live = None if site is None else _live(results, site, catalogs, cells, more)
-            failed = execute(engine, cells, time_limit, memory_limit, live)
+            failed = execute(workers, cells, time_limit, memory_limit, live)
             if live is not None and live.fine:
                 print(
                     f"The leaderboard is at {(live.settings.out / 'index.html').resolve().as_uri()}"
@@ -131,7 +146,7 @@ def _print_forecast(choice: Selection, catalogs: tuple[Catalog, Catalog]) -> boo
     return True
 
 
-def _print_plan(cells: Sequence[Cell | Trial], engine: LocalEngine) -> int:
+def _print_plan(cells: Sequence[Cell | Trial], engine: Engine) -> int:
     from benchmark.cli.session import plan_line
 
     print(plan_line(cells, engine))

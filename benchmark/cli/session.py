@@ -5,19 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
-
-import psutil
+from typing import TextIO, cast
 
 from benchmark.cli import listing, text
 from benchmark.cli.display import RunDisplay, count, duration
 from benchmark.cli.live import LiveSite
-from benchmark.errors import UserError
+from benchmark.errors import UserError, unknown_name
 from benchmark.execution import sandbox
 from benchmark.execution.devices import choose
+from benchmark.execution.engines.engine import Engine
 from benchmark.execution.engines.local import LocalEngine
-from benchmark.ownership import remove_parts
+from benchmark.ownership import remove_parts, require_writable
 from benchmark.paths import cache_directory
 from benchmark.plugins.catalog import Catalog
 from benchmark.plugins.registry import Broken, Kind
@@ -26,6 +26,7 @@ from benchmark.runs.plan import Cell
 from benchmark.runs.utility_plan import Trial
 from benchmark.runs.utility_run import UtilityRun
 
+ENGINES = ("local", "ray")
 NOT_CONTAINED = (
     "Only the audit hook is at hand here: foreign code is not contained, so run what you trust; "
     "`leakboard doctor` says what is missing."
@@ -38,7 +39,42 @@ def open_engine(jobs: int, device: str, *hidden: Path) -> LocalEngine:
     return LocalEngine(devices, threads, hidden)
 
 
-def find_catalogs(engine: LocalEngine) -> tuple[Catalog, Catalog]:
+@dataclass(frozen=True)
+class ClusterOptions:
+    """What `leakboard run` was told of the cluster to use; None where it was not told."""
+
+    engine: str
+    address: str | None
+    cpus: int | None
+    weakest_sandbox: str | None
+
+    def open(self, jobs: int, device: str, memory_limit_gb: float, hidden: Path) -> Engine:
+        """Workers on this machine, or on the nodes of a Ray cluster."""
+        if self.engine not in ENGINES:
+            raise unknown_name("engine", self.engine, ENGINES)
+        if self.engine == "ray":
+            return self._open_ray(jobs, device, memory_limit_gb, hidden)
+        named = {"--address": self.address, "--cpus": self.cpus, "--sandbox": self.weakest_sandbox}
+        for option in (name for name, value in named.items() if value is not None):
+            raise UserError(f"{option} goes with --engine ray; leave it out, or add that.")
+        return open_engine(jobs, device, hidden)
+
+    def _open_ray(self, jobs: int, device: str, memory_limit_gb: float, hidden: Path) -> Engine:
+        from benchmark.execution.engines.nodes import Request
+        from benchmark.execution.engines.ray import RayEngine
+
+        weakest = self.weakest_sandbox or sandbox.sandbox_kind()
+        if weakest not in sandbox.SANDBOXES:
+            raise unknown_name("sandbox", weakest, sandbox.SANDBOXES)
+        request = Request(device, self.cpus or 1, memory_limit_gb * 1024, weakest)
+        return RayEngine(self.address, request, [hidden], jobs, notice=_notice)
+
+
+def _notice(sentence: str) -> None:
+    print(text.printable(sentence), file=sys.stderr)
+
+
+def find_catalogs(engine: Engine) -> tuple[Catalog, Catalog]:
     """Attacks and defenses, described by a worker."""
     return listing.submissions("attack", engine), listing.submissions("defense", engine)
 
@@ -65,7 +101,7 @@ def need_folder(results: Path) -> None:
 
 
 def execute(
-    engine: LocalEngine,
+    engine: Engine,
     cells: Sequence[Cell | Trial],
     time_limit: float,
     memory_limit_gb: float,
@@ -79,22 +115,26 @@ def execute(
     if sandbox.sandbox_kind() == sandbox.AUDIT_HOOK:
         print(NOT_CONTAINED, file=sys.stderr)
     for folder in (cache_directory(), *engine.hidden):
+        require_writable(folder)
         remove_parts(folder)
-    limit = memory_limit_gb * 1024 or most_memory_mb() / len(engine.devices)
-    attacked = [cell for cell in cells if isinstance(cell, Cell) and not cell.cached]
-    trained = [cell for cell in cells if isinstance(cell, Trial) and not cell.cached]
+    limit = memory_limit_gb * 1024 or engine.memory_mb()
+    missing = sorted((cell for cell in cells if not cell.cached), key=_longest_first)
+    attacked = [cell for cell in missing if isinstance(cell, Cell)]
+    trained = [cell for cell in missing if isinstance(cell, Trial)]
     with live or nullcontext(), RunDisplay([*attacked, *trained], live, out) as display:
         engine.progress = display.advanced
         run = Run(engine, display, time_limit, limit, engine.devices[0])
         done = [record.status for record in run.run(attacked)]
-        done += [r.status for r in UtilityRun(engine, display, time_limit, limit).run(trained)]
+        # Its file is part of what trainings depend on, so its signature stays as it was.
+        training = UtilityRun(cast(LocalEngine, engine), display, time_limit, limit)
+        done += [record.status for record in training.run(trained)]
     failed = sum(status not in ("ok", "unsupported") for status in done)
     if failed:
         print(f"{failed} of {len(done)} cells failed; their records tell why.", file=sys.stderr)
     return failed
 
 
-def plan_line(cells: Sequence[Cell | Trial], engine: LocalEngine) -> str:
+def plan_line(cells: Sequence[Cell | Trial], engine: Engine) -> str:
     """What a run is about to do, in one line."""
     to_run = [cell for cell in cells if not cell.cached]
     expected = sum(cell.expected_seconds for cell in to_run) / len(engine.devices)
@@ -103,6 +143,6 @@ def plan_line(cells: Sequence[Cell | Trial], engine: LocalEngine) -> str:
     return f"{count(len(cells), 'cell')}: {cached}{when}"
 
 
-def most_memory_mb() -> float:
-    """What all cells together may take."""
-    return float(psutil.virtual_memory().available) * 0.85 / 2**20
+def _longest_first(cell: Cell | Trial) -> float:
+    """Key of an order in which no long cell is left over at the end; others keep their places."""
+    return -cell.expected_seconds

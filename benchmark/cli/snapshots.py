@@ -25,12 +25,12 @@ def build_snapshots(
     force: Annotated[bool, typer.Option("--force", help="Build existing ones again.")] = False,
 ) -> None:
     """Build the snapshots that are not there yet."""
-    from benchmark.cli.session import find_catalogs, most_memory_mb, open_engine
+    from benchmark.cli.session import find_catalogs, open_engine
     from benchmark.snapshots import verify
 
     with open_engine(jobs, device) as engine:
         sets = verify.select(suite, task, defense or "none", seed, find_catalogs(engine)[1])
-        made = verify.build(engine, sets, force, most_memory_mb() / len(engine.devices))
+        made = verify.build(engine, sets, force, engine.memory_mb())
     print(f"{made} snapshots built, {sum(len(s.indices) for s in sets) - made} were there")
 
 
@@ -58,12 +58,12 @@ def verify_snapshots(
     device: Device = "auto",
 ) -> None:
     """Rebuild stored snapshots and compare: identical, same within rounding, or different."""
-    from benchmark.cli.session import find_catalogs, most_memory_mb, open_engine
+    from benchmark.cli.session import find_catalogs, open_engine
     from benchmark.snapshots import verify
 
     with open_engine(jobs, device) as engine:
         sets = verify.select(suite, task, defense or "none", seed, find_catalogs(engine)[1])
-        verdicts = verify.verify(engine, sets, most_memory_mb() / len(engine.devices))
+        verdicts = verify.verify(engine, sets, engine.memory_mb())
     for verdict in verdicts:
         if not verdict.fine:
             print(f"{verdict.word}: {verdict.sentence}", file=sys.stderr)

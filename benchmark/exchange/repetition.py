@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from benchmark.errors import UserError
+from benchmark.execution.machine import versions
 from benchmark.files import file_digest, read_model
 from benchmark.metrics.table import of_kind
 from benchmark.plugins.catalog import Catalog
@@ -20,7 +21,6 @@ from benchmark.results.store import UTILITY_SUFFIX, fresh_score
 from benchmark.results.verification import Agreement, Verification, mark
 from benchmark.results.withholding import answers_digest
 from benchmark.runs.plan import Cell, Selection, make_cell
-from benchmark.runs.provenance import versions
 from benchmark.snapshots.build import SnapshotSet
 from benchmark.status import Status
 from benchmark.suites import LoadedTask

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmark.execution.engines.local import LocalEngine
+from benchmark.execution.engines.engine import Engine
 from benchmark.execution.events import Described
 from benchmark.execution.jobs import DESCRIBE_SECONDS, DescribeJob, Job
 from benchmark.plugins.catalog import Catalog, Describe, find_submissions
@@ -10,12 +10,12 @@ from benchmark.plugins.description import Description
 from benchmark.plugins.registry import Kind
 
 
-def submissions(kind: Kind, engine: LocalEngine) -> Catalog:
+def submissions(kind: Kind, engine: Engine) -> Catalog:
     """Submissions of one kind."""
     return find_submissions(kind, describer(engine))
 
 
-def describer(engine: LocalEngine) -> Describe:
+def describer(engine: Engine) -> Describe:
     """What a catalog asks about each submission that it does not know yet."""
 
     def describe(role: Kind, reference: str) -> Description | str:

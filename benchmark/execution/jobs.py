@@ -14,6 +14,7 @@ from typing import Annotated, ClassVar, Literal, TypeVar
 from pydantic import Field
 
 from benchmark.execution.events import Event, Failed, NotLoaded
+from benchmark.execution.machine import Machine
 from benchmark.files import FiniteFloat, Strict
 from benchmark.plugins.description import SubmissionCall
 from benchmark.plugins.registry import Kind
@@ -287,6 +288,8 @@ class Job:
     """Label shown in progress output."""
     finished: Callable[[Outcome], Iterable[Job]] = lambda outcome: ()
     """Handles the outcome in the harness, and may ask for more jobs."""
+    expected_seconds: float | None = None
+    """From earlier records; None: nobody knows, or others wait for it."""
 
 
 @dataclass(frozen=True)
@@ -301,6 +304,10 @@ class Outcome:
     made: Path
     """Folder of the files that the job wrote; whoever handles the outcome may move them."""
     device: str
+    lost: bool = False
+    """Whether the worker went away before the job could end, for no reason that it gave."""
+    machine: Machine | None = None
+    """Where it ran, if not on the machine of the harness."""
 
     def events(self, kind: type[Said]) -> list[Said]:
         """The worker's events of one kind, in order."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from benchmark.execution.engines.local import LocalEngine
+from benchmark.execution.engines.engine import Engine
 from benchmark.execution.events import Done, Prepared, Recovered
 from benchmark.execution.jobs import Job, Outcome, hand_over
 from benchmark.files import one_line, write_model
@@ -62,7 +62,7 @@ class Measurements:
 class Run:
     """One call of `leakboard run` at work."""
 
-    engine: LocalEngine
+    engine: Engine
     reporter: AttackReporter
     time_limit: float
     memory_limit_mb: float
@@ -143,7 +143,8 @@ class Run:
             told = tell(cell, snapshots, manifests)
             close = partial(self._close, cell, manifests)
             limits = self.time_limit, self.memory_limit_mb
-            jobs.append(Job(told.work, told.files, *limits, cell.label, close))
+            expected = cell.expected_seconds
+            jobs.append(Job(told.work, told.files, *limits, cell.label, close, expected))
         return jobs
 
     # ------------------------------------------------------------------------------- into records

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmark.execution.engines.local import LocalEngine
+from benchmark.execution.engines.engine import Engine
 from benchmark.execution.jobs import Job
 from benchmark.metrics.utility import global_accuracy, local_accuracy
 from benchmark.results.schema import FederatedResult
@@ -24,7 +24,7 @@ class FederatedTrial:
     """Rounds, the test of all clients, and the record that is written of them."""
 
     trial: Trial
-    engine: LocalEngine
+    engine: Engine
     time_limit: float
     memory_limit_mb: float
     write: Write

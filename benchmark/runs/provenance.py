@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import os
-import platform
 import subprocess
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
-from pathlib import Path
 
-import psutil
-
-from benchmark.execution import sandbox
+from benchmark.execution.machine import machine_of_outcome
 from benchmark.paths import ROOT
 from benchmark.results.schema import Provenance
 from benchmark.runs.plan import Cell
-
-PACKAGES = (
-    "leakboard",
-    "torch",
-    "transformers",
-    "tokenizers",
-    "safetensors",
-    "numpy",
-    "scipy",
-    "scikit-learn",
-    "rouge-score",
-    "opacus",
-    "sacrebleu",
-)
 
 
 def provenance(cell: Cell, device: str, threads: int) -> Provenance:
@@ -50,30 +31,12 @@ def origin(
         defense_digest=defense,
         git_commit=commit,
         git_dirty=dirty,
-        packages=versions(),
-        python=platform.python_version(),
-        platform=f"{platform.system()} {platform.machine()}",
-        processor=processor(),
-        cores=os.cpu_count() or 1,
-        memory_gb=round(psutil.virtual_memory().total / 2**30, 1),
         device=device,
         threads=threads,
         tf32=tf32,
-        sandbox=sandbox.sandbox_kind(),
         created=datetime.now(UTC).replace(microsecond=0),
+        **asdict(machine_of_outcome()),
     )
-
-
-@cache
-def versions() -> dict[str, str]:
-    """Installed versions of the packages that results depend on."""
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 @cache
@@ -92,15 +55,3 @@ def _git(*arguments: str) -> str:
     except OSError:
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
-
-
-@cache
-def processor() -> str:
-    """The processor's own name, as far as the system tells."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()

@@ -13,7 +13,7 @@ from leaderboard.data.ordering import family_title, stem
 from leaderboard.data.ranking import RULE, Ranking
 from leaderboard.figures.draw import Figure
 from leaderboard.render.diff import shown
-from leaderboard.render.formatting import citation, heat, number, position, size
+from leaderboard.render.formatting import citation, heat, number, position, shortened, size
 from leaderboard.render.phrases import phrase, phrases
 from leaderboard.render.slugs import (
     cell_page,
@@ -42,6 +42,7 @@ def templates() -> Environment:
         loader=PackageLoader("leaderboard", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=shortened,
         trim_blocks=True,
         lstrip_blocks=True,
     )

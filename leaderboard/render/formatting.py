@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 import re
+from typing import Any
+
+from markupsafe import Markup
 
 HEAT_STEPS = 10
+LONGEST_TEXT = 2_000
+"""Characters of a text that is not our own which a page shows in one place."""
+
+
+def shortened(value: Any) -> Any:
+    """What a template is given to write: foreign text of any length is cut, and says so."""
+    if not isinstance(value, str) or isinstance(value, Markup) or len(value) <= LONGEST_TEXT:
+        return value
+    return f"{value[:LONGEST_TEXT]}… ({len(value) - LONGEST_TEXT:,} characters more)"
 
 
 def number(value: float | None) -> str:

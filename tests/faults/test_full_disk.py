@@ -23,12 +23,20 @@ SOAK = "LEAKBOARD_SOAK" in os.environ
 def on_a_small_disk(size: str, folder: Path, *words: object, **more: object) -> tuple[int, str]:
     """Exit code and complaint of a command for which a folder lies on a small disk."""
     folder.mkdir()
-    shell = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", MOUNT, "sh"]
-    if subprocess.run([*shell, "64k", folder, "true"], capture_output=True).returncode:
-        pytest.skip("no small disk can be mounted here")
+    return mounted(MOUNT, size, folder, *words, **more)
+
+
+def mounted(
+    script: str, option: str, folder: Path, *words: object, **more: object
+) -> tuple[int, str]:
+    """Exit code and complaint of a command for which a folder is mounted as the script says."""
+    shell = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
+    shell += [option, str(folder)]
+    if subprocess.run([*shell, "true"], capture_output=True).returncode:
+        pytest.skip("nothing can be mounted here")
     command = [sys.executable, "-m", "benchmark.cli", *map(str, words)]
     done = subprocess.run(
-        [*shell, size, str(folder), *command],
+        [*shell, *command],
         capture_output=True, text=True, cwd=ROOT, timeout=300,
         env=os.environ | {"LEAKBOARD_SUBMISSIONS": ""} | {k: str(v) for k, v in more.items()},
     )  # fmt: skip

@@ -17,6 +17,7 @@ from tests.benchmark.cli.test_cli import _workers_left, stable
 from tests.faults.test_two_runs import start
 
 KILLS = int(os.environ.get("LEAKBOARD_KILLS", "0"))
+FIRST = int(os.environ.get("LEAKBOARD_SEED", "0"))
 EACH = 5
 """Kills before the plan is completed and compared."""
 
@@ -32,7 +33,7 @@ def complete(results: Path, cache: Path) -> None:
 def test_killed_at_random_moments(turn: int, tmp_path: Path) -> None:
     cache, calm, rough = (tmp_path / name for name in ("cache", "calm", "rough"))
     for number in range(EACH):
-        draw = random.Random(turn * EACH + number)
+        draw = random.Random(FIRST + turn * EACH + number)
         run = start(rough, cache)
         time.sleep(draw.uniform(0.5, 15.0))
         run.kill()

@@ -143,6 +143,21 @@ def test_untrusted_words_are_text(tmp_path: Path) -> None:
     assert "&lt;script&gt;alert" in (site / "index.html").read_text("utf-8")
 
 
+def test_texts_of_a_megabyte_make_no_large_page(tmp_path: Path) -> None:
+    """Reasons, notes and recovered text of a foreign record, which `run` itself would have cut."""
+    long = "word " * 200_000
+    cut = {"note": "n" * 10_000, "texts": [long, "x" * 1_000_000]}
+    snapshots = [s.model_copy(update=cut) for s in make_snapshots(failed=2, reason="r" * 1_000)]
+    record = make_record(snapshots=snapshots, reason="r" * 1_000)
+    foreign = record.model_copy(update={"reason": long})
+    example = Example(index=0, truth=long, recovered=long)
+    store(tmp_path / "results", foreign, make_score({"rougeL": [0.5] * 8}, [example]))
+    site = draw(tmp_path, sample_catalogue())
+    assert max(page.stat().st_size for page in pages(site)) < 500_000
+    (cell,) = (site / "cells").rglob("*.html")
+    assert "… (8,000 characters more)" in cell.read_text("utf-8")
+
+
 def test_a_second_render_is_identical(
     sample_results: Path, sample_site: Path, tmp_path: Path
 ) -> None:

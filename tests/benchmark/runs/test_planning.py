@@ -14,7 +14,7 @@ HEAVY = ("torch", "transformers", "tokenizers", "scipy", "sklearn", "spacy")
 CODE = f"""
 import sys
 from benchmark.cli.app import app
-from benchmark.execution.engines.local import Slot
+from benchmark.execution.engines.slot import Slot
 def start(slot): raise AssertionError("a worker was started")
 Slot.start = start
 app(list({PLAN!r}), standalone_mode=False)

@@ -1,0 +1,102 @@
+"""What the harness adds to a cell, and what a second node saves, on both engines."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from benchmark.execution.engines.engine import Engine
+from benchmark.execution.engines.local import LocalEngine
+from benchmark.execution.events import Described
+from benchmark.execution.jobs import DescribeJob, Job
+from benchmark.paths import ROOT
+from benchmark.results.schema import Status
+from benchmark.runs.attack_run import Run
+from tests.harness import Quiet
+from tests.ray_cluster import Catalogs, TestCluster, cells_of, on_cluster, ray_cluster, sleepers
+from tests.timing.ratios import only_timed
+
+WAIT = 10.0
+"""Seconds of a cell of which the harness may take a twentieth."""
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, plugins: Path
+) -> Iterator[TestCluster]:
+    """Two nodes with a CPU each."""
+    if request.config.getoption("benchmark_disable"):
+        pytest.skip("nothing but times to see here: make timing measures them")
+    with ray_cluster(tmp_path_factory.mktemp("nodes")) as running:
+        running.add()
+        running.add()
+        yield running
+
+
+def seconds_for(engine: Engine, catalogs: Catalogs, results: Path, attacks: str) -> float:
+    """How long cells take that are not there yet, once all slots are warm."""
+    warm = cells_of(catalogs, results / "warm", sleepers(2 * len(engine.devices), 0.2))
+    Run(engine, Quiet(), 60.0, 4000.0, "cpu").run(warm)
+    cells = cells_of(catalogs, results, attacks)
+    start = time.perf_counter()
+    records = Run(engine, Quiet(), 60.0, 4000.0, "cpu").run(cells)
+    took = time.perf_counter() - start
+    assert {record.status for record in records} == {Status.OK}
+    return took
+
+
+def start_seconds(engine: Engine) -> float:
+    """The median time of a job that does next to nothing, on a warm engine."""
+    job = Job(DescribeJob(submission=str(ROOT / "submissions/attacks/random.py"), role="attack"))
+    assert engine.one(job).events(Described)
+    took = []
+    for _ in range(9):
+        start = time.perf_counter()
+        engine.one(job)
+        took.append(time.perf_counter() - start)
+    return median(took)
+
+
+def test_two_nodes_are_faster_than_one(
+    benchmark: BenchmarkFixture, cluster: TestCluster, catalogs: Catalogs, tmp_path: Path,
+    few_snapshots: None,
+) -> None:  # fmt: skip
+    only_timed(benchmark)
+    took = {}
+    for nodes in (1, 2):
+        with on_cluster(cluster, jobs=nodes) as (engine, _):
+            assert len(engine.devices) == nodes
+            took[nodes] = seconds_for(engine, catalogs, tmp_path / str(nodes), sleepers(8, 3.0))
+    ratio = took[1] / took[2]
+    print(f"\ntwo nodes: {ratio:.2f} times as fast ({took[1]:.1f} s and {took[2]:.1f} s)")
+    assert ratio >= 1.7
+
+
+def test_the_harness_adds_little_to_a_cell_on_ray(
+    benchmark: BenchmarkFixture, cluster: TestCluster, catalogs: Catalogs, tmp_path: Path,
+    few_snapshots: None,
+) -> None:  # fmt: skip
+    only_timed(benchmark)
+    with on_cluster(cluster, jobs=1) as (engine, _):
+        _check_overhead("ray", engine, catalogs, tmp_path)
+
+
+def test_the_harness_adds_little_to_a_cell_on_this_machine(
+    benchmark: BenchmarkFixture, engine: LocalEngine, catalogs: Catalogs, tmp_path: Path,
+    few_snapshots: None,
+) -> None:  # fmt: skip
+    only_timed(benchmark)
+    _check_overhead("local", engine, catalogs, tmp_path)
+
+
+def _check_overhead(name: str, engine: Engine, catalogs: Catalogs, results: Path) -> None:
+    took = seconds_for(engine, catalogs, results, sleepers(2, WAIT))
+    overhead, start = took / (2 * WAIT) - 1, start_seconds(engine)
+    print(f"\n{name}: {overhead:.1%} beyond cells of {WAIT:g} s, worker start {start:.3f} s")
+    assert overhead <= 0.05
+    assert start <= 0.5
