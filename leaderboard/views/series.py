@@ -13,7 +13,7 @@ from benchmark.metrics.table import main_metrics
 from benchmark.results.schema import MetricValue
 from benchmark.spec import Scalar
 from leaderboard.data.catalog import Catalog, TaskRow
-from leaderboard.data.defenses import DefenseBoard
+from leaderboard.data.defenses import DefenseBoard, main_boards
 from leaderboard.data.ordering import stem
 from leaderboard.data.ranking import NO_DEFENSE, Board
 from leaderboard.data.rows import Row
@@ -166,9 +166,9 @@ def strength_series(
     boards: Iterable[DefenseBoard], known: Mapping[str, Strength], tasks: Sequence[TaskRow]
 ) -> dict[tuple[str, str], tuple[SeriesPoint, ...]]:
     """The worst case against the strength of each kind of defense, by kind and parameter."""
-    metrics = {task.name: main_metrics(task.family)[0] for task in tasks}
+    known_boards = list(boards)
+    own = [b for task in tasks for b in main_boards(task.name, task.family, known_boards)]
     first: dict[str, int] = {}
-    own = [board for board in boards if metrics.get(board.task) == board.metric]
     for board in own:
         first[board.task] = min(board.seed, first.get(board.task, board.seed))
     found: dict[tuple[str, str], list[SeriesPoint]] = {}

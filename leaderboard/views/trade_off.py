@@ -9,8 +9,8 @@ from benchmark.metrics.table import METRICS
 from benchmark.results.schema import MetricValue, PanelMember, StrongestAttack
 from benchmark.results.utility_summary import UtilityCost
 from leaderboard.data.catalog import TaskRow
-from leaderboard.data.defenses import DefenseBoard, DefenseEntry
-from leaderboard.data.ranking import NO_DEFENSE, main_metrics
+from leaderboard.data.defenses import DefenseBoard, DefenseEntry, main_boards
+from leaderboard.data.ranking import NO_DEFENSE
 
 UtilityCosts = Mapping[tuple[str, str], UtilityCost]
 
@@ -82,8 +82,7 @@ def trade_offs(
     task: TaskRow, boards: Iterable[DefenseBoard], costs: UtilityCosts
 ) -> tuple[TradeOff, ...]:
     """One trade-off plot for each seed on which at least two defenses have both numbers."""
-    metric = main_metrics(task.family)[0]
-    own = (board for board in boards if (board.task, board.metric) == (task.name, metric))
+    own = main_boards(task.name, task.family, boards)
     made = (_trade_off(task, board, costs) for board in own)
     return tuple(each for each in made if each is not None)
 
