@@ -39,7 +39,7 @@ def federated(table: FederatedTable, name: str) -> Figure:
         marks = kept.mark_point(filled=True, size=110, opacity=1).encode(
             x=x, y=y, shape=alt.Shape("method:N", scale=alt.Scale(**shape), title=None)
         )
-        rules = kept.mark_rule(opacity=0.4).encode(x=x, y="accuracy_low:Q", y2="accuracy_high:Q")
+        rules = kept.mark_rule(opacity=0.55).encode(x=x, y="accuracy_low:Q", y2="accuracy_high:Q")
         return alt.layer(rules, marks).properties(width=290, height=230)
 
     share = alt.Scale(domain=[0, 1])

@@ -85,7 +85,7 @@ def heat_map(family: str, boards: Sequence[Board]) -> HeatMap | None:
 
 def _metric(family: str, boards: Sequence[Board]) -> str:
     """The first metric of the family by which an attack is judged that reads the update."""
-    rows = [row for board in boards for row in board.rows if row.score and not row.baseline]
+    rows = [r for board in boards for r in board.rows if r.measured and not r.baseline]
     judged = {name for row in rows if row.score for name in row.score.metrics}
     metrics = main_metrics(family)
     return next((name for name in metrics if name in judged), metrics[0])
