@@ -20,8 +20,8 @@ def federated(table: FederatedTable, name: str) -> Figure:
             "accuracy_low": method.metrics["accuracy_local"].low,
             "accuracy_high": method.metrics["accuracy_local"].high,
             "bytes_up": method.metrics["bytes_up"].mean if "bytes_up" in method.metrics else None,
-            "leak": method.worst.value if method.worst else None,
-            "private_leak": method.private.value if method.private else None,
+            "leak": method.worst.value.mean if method.worst else None,
+            "private_leak": method.private.value.mean if method.private else None,
         }
         for method in table.methods
         if "accuracy_local" in method.metrics

@@ -6,6 +6,7 @@ tasks or defenses that differ in a single number.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -81,14 +82,11 @@ def _stage(task: TaskRow, named: Mapping[str, TaskRow]) -> tuple[str, int, str]:
 
 
 def _undefended(boards: Iterable[Board], tasks: Mapping[str, TaskRow]) -> list[Board]:
-    """Boards without a defense, of the first seed of each task."""
-    found: dict[str, Board] = {}
-    for board in boards:
-        if board.defense == NO_DEFENSE and board.current and board.task in tasks:
-            former = found.get(board.task)
-            if former is None or board.seed < former.seed:
-                found[board.task] = board
-    return list(found.values())
+    """Boards without a defense, all of the seed that most tasks have; of several the first."""
+    own = [b for b in boards if b.defense == NO_DEFENSE and b.current and b.task in tasks]
+    seeds = Counter(board.seed for board in own)
+    seed = min(seeds, key=lambda each: (-seeds[each], each), default=0)
+    return [board for board in own if board.seed == seed]
 
 
 def _points(board: Board, task: TaskRow, panel: str, x: float, label: str) -> list[SeriesPoint]:
