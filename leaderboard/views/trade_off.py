@@ -61,23 +61,6 @@ def matches_training(task: TaskRow) -> bool:
     return task.batch_tokens is None and task.batch_size == task.trained_batch
 
 
-def overview_trade_offs(
-    tasks: Sequence[TaskRow], boards: Sequence[DefenseBoard], costs: UtilityCosts
-) -> tuple[TradeOff, ...]:
-    """Of each task that is trained: its variant at the training's batch size, and itself.
-
-    Of several seeds the one with most defenses is shown, then the smallest.
-    """
-    drawn = []
-    for trained in (task for task in tasks if task.trained_as == task.name):
-        alike = [t for t in tasks if t.trained_as == trained.name and matches_training(t)]
-        for task in (*alike, *([] if trained in alike else [trained])):
-            found = trade_offs(task, boards, costs)
-            if found:
-                drawn.append(max(found, key=lambda each: (len(each.points), -each.seed)))
-    return tuple(drawn)
-
-
 def trade_offs(
     task: TaskRow, boards: Iterable[DefenseBoard], costs: UtilityCosts
 ) -> tuple[TradeOff, ...]:
