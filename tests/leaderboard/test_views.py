@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmark.results.schema import Example
+from benchmark.results.schema import Example, Status
 from leaderboard.data.catalog import Catalog, ParameterRow, SubmissionRow, TaskRow
 from leaderboard.data.ranking import boards
 from leaderboard.data.rows import Row
@@ -102,6 +102,10 @@ def test_a_matrix_has_no_column_that_is_mostly_empty() -> None:
     tasks = [TaskRow(f"s/t{i}", LM, "") for i in range(8)]
     made = [row(task.name, attack, 0.4) for task in tasks for attack in ("a", "b", "c")]
     made += [row("s/t0", "rare", 0.9)]
+    made += [
+        Row(make_record(task.name, "other", status=Status.UNSUPPORTED, reason="no", snapshots=[]))
+        for task in tasks
+    ]
     (block,) = dense_blocks(attack_matrix("rougeL", tasks, boards(made, {})), "attack")
     assert [each.head.row.attack for each in block.heads] == ["a", "b", "c"]
     assert block.filled == 1.0
