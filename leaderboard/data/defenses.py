@@ -15,7 +15,7 @@ from benchmark.results.comparison import Comparable
 from benchmark.results.schema import StrongestAttack, WorstCase
 from benchmark.results.worst_case import Scored, worst_case
 from benchmark.suites import NO_DEFENSE
-from leaderboard.data.ranking import Board, shared_ranks
+from leaderboard.data.ranking import Board, main_metrics, shared_ranks
 
 Panels = Mapping[str, tuple[str, ...]]
 """The attacks that a defense has to face, by task."""
@@ -89,6 +89,18 @@ def defense_boards(cases: Iterable[WorstCase], metric: str) -> tuple[DefenseBoar
         DefenseBoard(*place, metric, _ranked(max(places[place].values(), key=_weight), metric))
         for place in sorted(places)
     )
+
+
+def main_boards(task: str, family: str, boards: Iterable[DefenseBoard]) -> tuple[DefenseBoard, ...]:
+    """A task's boards by its first metric under which an attack reads more than baselines do.
+
+    Where only baselines write sentences, as on federated tasks, that is the F1 of token types.
+    """
+    own = [board for board in boards if board.task == task]
+    metrics = main_metrics(family)
+    read = {b.metric for b in own if any(not entry.strongest.baseline for entry in b.entries)}
+    metric = next((name for name in metrics if name in read), metrics[0])
+    return tuple(board for board in own if board.metric == metric)
 
 
 def _weight(cases: Sequence[WorstCase]) -> tuple[bool, int, str]:

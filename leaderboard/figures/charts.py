@@ -53,8 +53,8 @@ def trade_off(
         alt.Chart(alt.InlineData(values=front), name="front")
         .mark_line(color=SOFT, strokeDash=[5, 4], strokeWidth=1.5, interpolate="step-before")
         .encode(x=alt.X("x:Q", scale=scale), y=alt.Y("y:Q"), order=alt.Order("y:Q")),
-        base.mark_rule(opacity=0.35).encode(x=x, y="leak_low:Q", y2="leak_high:Q", color=paint),
-        base.mark_rule(opacity=0.35).encode(
+        base.mark_rule(opacity=0.55).encode(x=x, y="leak_low:Q", y2="leak_high:Q", color=paint),
+        base.mark_rule(opacity=0.55).encode(
             x="utility_low:Q", x2="utility_high:Q", y=y, color=paint
         ),
         base.transform_filter("datum.strength != null")
@@ -216,7 +216,7 @@ def multiples(
     )
     base = alt.Chart().encode(x=x, color=paint)
     layer = alt.layer(
-        base.mark_rule(opacity=0.4).encode(y="low:Q", y2="high:Q"),
+        base.mark_rule(opacity=0.55).encode(y="low:Q", y2="high:Q"),
         base.mark_line().encode(
             y=y,
             strokeDash=alt.condition("datum.baseline", alt.value([3, 3]), alt.value([1, 0])),

@@ -20,27 +20,32 @@ def federated(table: FederatedTable, name: str) -> Figure:
             "accuracy_low": method.metrics["accuracy_local"].low,
             "accuracy_high": method.metrics["accuracy_local"].high,
             "bytes_up": method.metrics["bytes_up"].mean if "bytes_up" in method.metrics else None,
-            "leak": method.worst.value if method.worst else None,
-            "private_leak": method.private.value if method.private else None,
+            "leak": method.worst.value.mean if method.worst else None,
+            "private_leak": method.private.value.mean if method.private else None,
         }
         for method in table.methods
         if "accuracy_local" in method.metrics
     ]
     color, shape = scales([str(row["method"]) for row in rows])
-    paint = alt.Color("method:N", scale=alt.Scale(**color), title=None)
+    legend = alt.Legend(orient="bottom", columns=4, labelLimit=220)
+    paint = alt.Color("method:N", scale=alt.Scale(**color), title=None, legend=legend)
     base = alt.Chart(alt.InlineData(values=rows)).encode(color=paint)
 
     def against(field: str, title: str, scale: Any) -> Any:
         x = alt.X(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(tickCount=5, format="~s"))
         y = alt.Y(
-            "accuracy_local:Q", scale=alt.Scale(zero=False, padding=16), title="local accuracy"
+            "accuracy_local:Q",
+            scale=alt.Scale(zero=False, padding=16),
+            title="local accuracy" if field == known[0] else None,
         )
         kept = base.transform_filter(f"datum.{field} != null")
         marks = kept.mark_point(filled=True, size=110, opacity=1).encode(
-            x=x, y=y, shape=alt.Shape("method:N", scale=alt.Scale(**shape), title=None)
+            x=x,
+            y=y,
+            shape=alt.Shape("method:N", scale=alt.Scale(**shape), title=None, legend=legend),
         )
-        rules = kept.mark_rule(opacity=0.4).encode(x=x, y="accuracy_low:Q", y2="accuracy_high:Q")
-        return alt.layer(rules, marks).properties(width=290, height=230)
+        rules = kept.mark_rule(opacity=0.55).encode(x=x, y="accuracy_low:Q", y2="accuracy_high:Q")
+        return alt.layer(rules, marks).properties(width=260, height=230)
 
     share = alt.Scale(domain=[0, 1])
     panels = {
@@ -50,6 +55,7 @@ def federated(table: FederatedTable, name: str) -> Figure:
     }
     known = [field for field in panels if any(row[field] is not None for row in rows)]
     chart = alt.hconcat(*(against(field, *panels[field]) for field in known))
+    chart = chart.resolve_scale(y="shared")
     short = table.task.split("/", 1)[-1]
     title = f"Local accuracy of {len(rows)} federated methods on {short}, against traffic and leak"
     return figure(name, title, specification(chart), rows)

@@ -190,7 +190,9 @@ def _means(metrics: Mapping[str, MetricValue], names: Sequence[str]) -> Fields:
 
 def _leak(name: str, leak: Leak | None) -> Fields:
     return {
-        f"{name}_leaked": leak.value if leak else None,
+        f"{name}_leaked": leak.value.mean if leak else None,
+        f"{name}_leaked_low": leak.value.low if leak else None,
+        f"{name}_leaked_high": leak.value.high if leak else None,
         f"{name}_attack": leak.attack if leak else None,
         f"{name}_task": leak.task if leak else None,
     }

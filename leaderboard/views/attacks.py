@@ -98,14 +98,21 @@ def _panel(family: str, tasks: Sequence[TaskRow], plain: Mapping[PanelLine, Boar
 def panel_lines(
     tried: Mapping[PanelLine, frozenset[str]], order: Sequence[str]
 ) -> tuple[PanelLine, ...]:
-    """The most-attacked line, and all that every one of its attacks was run on as well."""
+    """The most-attacked line, and all of its seed that every one of its attacks was run on as well.
+
+    Seeds are never mixed: of several, the one with most attacks is taken, then with most lines.
+    """
     places = {name: place for place, name in enumerate(order)}
-    keys = sorted(tried, key=lambda key: (-len(tried[key]), places[key[0]], key[1]))
-    if not keys:
-        return ()
-    everyone = tried[keys[0]]
-    found = [key for key in keys if tried[key] >= everyone]
-    return tuple(sorted(found, key=lambda key: (places[key[0]], key[1])))
+    by_seed: dict[int, list[PanelLine]] = {}
+    for key in sorted(tried, key=lambda key: places[key[0]]):
+        by_seed.setdefault(key[1], []).append(key)
+    found: tuple[int, int, tuple[PanelLine, ...]] = (0, 0, ())
+    for _, own in sorted(by_seed.items()):
+        everyone = max((tried[key] for key in own), key=len)
+        lines = tuple(key for key in own if tried[key] >= everyone)
+        if (len(everyone), len(lines)) > found[:2]:
+            found = (len(everyone), len(lines), lines)
+    return found[2]
 
 
 def _tried(board: Board) -> frozenset[str]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmark.metrics.table import main_metrics
 from benchmark.results.schema import MetricValue
 from benchmark.results.utility_summary import UtilityCost
 from leaderboard.data.catalog import TaskRow
-from leaderboard.data.defenses import DefenseBoard, DefenseEntry
+from leaderboard.data.defenses import DefenseBoard, DefenseEntry, main_boards
 from leaderboard.data.ranking import NO_DEFENSE
 from leaderboard.views.trade_off import (
     TradeOff,
@@ -69,8 +68,7 @@ def defended_tasks(
     known = list(boards)
     found = []
     for task in tasks:
-        metric = main_metrics(task.family)[0]
-        own = [b for b in known if (b.task, b.metric) == (task.name, metric)]
+        own = main_boards(task.name, task.family, known)
         full = max(own, key=lambda board: (len(board.entries), -board.seed), default=None)
         if full and len(full.entries) > 1:
             found.append(_defended(task, full, costs))

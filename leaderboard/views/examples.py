@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from leaderboard.data.rows import Row
 from leaderboard.render.diff import Word, compare, count
 
-MOST_SENTENCES = 16
-"""Snapshots that a board's viewer steps through; every one is on the pages of its cells."""
+MOST_SENTENCES = 64
+"""Snapshots that a board's viewer steps through at most, so that a page stays one."""
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ class Partition:
 class Leak:
     """The largest value of a metric, and where it was reached."""
 
-    value: float
+    value: MetricValue
     attack: str
     task: str
 
@@ -135,4 +135,4 @@ def _leak(task: str, defense: str, metric: str, worst_cases: WorstCases) -> Leak
     if not known:
         return None
     name, strongest = max(known, key=lambda pair: pair[1].value.mean)
-    return Leak(strongest.value.mean, strongest.attack, name)
+    return Leak(strongest.value, strongest.attack, name)

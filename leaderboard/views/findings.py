@@ -191,20 +191,23 @@ def guessing(panels: Sequence[AttackPanel]) -> Finding | None:
 
 
 def federated(tables: Sequence[FederatedTable]) -> Finding | None:
-    """A federated method that leaks fewer private tokens than FedAvg, at which accuracy."""
+    """A federated method that leaks fewer private tokens than FedAvg, beyond both intervals."""
     for table in tables:
         known = {
             m.defense: (m.private.value, m.metrics["accuracy_local"].mean)
             for m in table.methods
             if m.private and "accuracy_local" in m.metrics
         }
-        leak, accuracy = known.pop(FEDERATED_REFERENCE, (0.0, 0.0))
-        able = [(own[1], name) for name, own in known.items() if own[0] < leak]
+        if FEDERATED_REFERENCE not in known:
+            continue
+        leak, accuracy = known.pop(FEDERATED_REFERENCE)
+        able = [(own[1], name) for name, own in known.items() if own[0].high < leak.low]
         if able:
             reached, best = max(able)
+            left = known[best][0]
             return Finding(
-                f"On {short(table.task)}, {best} leaks {number(known[best][0])} of the private "
-                f"tokens at worst ({FEDERATED_REFERENCE} {number(leak)}), at a local accuracy of "
+                f"On {short(table.task)}, {best} leaks {number(left.mean)} of the private tokens "
+                f"at worst ({FEDERATED_REFERENCE} {number(leak.mean)}), at a local accuracy of "
                 f"{number(reached)} ({FEDERATED_REFERENCE} {number(accuracy)}).",
                 "federated.html",
                 "the methods",

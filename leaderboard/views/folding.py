@@ -1,7 +1,8 @@
 """The full matrix made dense: a block for each family, variants folded under what they vary.
 
 Columns that fewer than half of the lines have a result in, and lines that then have none, are
-listed below the block instead of being drawn as dashes.
+listed below the block instead of being drawn as dashes. A submission that does not apply to a
+family has no column in it.
 """
 
 from __future__ import annotations
@@ -61,9 +62,14 @@ def _full(cell: Cell) -> bool:
     return bool(cell.entry or (cell.reason and cell.label != TOKENS_ONLY))
 
 
+def _count(cells: Sequence[Cell]) -> int:
+    """Squares of a column that tell something; none where all of its family is ruled out."""
+    return sum(map(_full, cells)) if any(cell.entry or cell.tried for cell in cells) else 0
+
+
 def _block(family: str, lines: Sequence[Line], heads: Sequence[Head], kind: str) -> DenseBlock:
     columns = range(len(heads))
-    counts = [sum(_full(line.cells[place]) for line in lines) for place in columns]
+    counts = [_count([line.cells[place] for line in lines]) for place in columns]
     enough = [c for c in columns if counts[c] and counts[c] >= LEAST_FILLED * len(lines)]
     if len(enough) < FEWEST_COLUMNS:
         fullest = sorted((c for c in columns if counts[c]), key=lambda c: (-counts[c], c))

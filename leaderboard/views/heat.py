@@ -66,7 +66,7 @@ def _fullness(made: HeatMap) -> tuple[int, int]:
 
 def heat_map(family: str, boards: Sequence[Board]) -> HeatMap | None:
     """The map of the boards of one task and seed; None with fewer than two defenses."""
-    metric = main_metrics(family)[0]
+    metric = _metric(family, boards)
     cells = [_cell(board, row, metric) for board in boards for row in board.rows]
     counts = Counter(cell.attack for cell in cells if cell.mean is not None)
     several = {attack for attack, count in counts.items() if count > 1}
@@ -81,6 +81,14 @@ def heat_map(family: str, boards: Sequence[Board]) -> HeatMap | None:
     )
     board = boards[0]
     return HeatMap(family, board.task, board.seed, metric, tuple(order), tuple(first), shown)
+
+
+def _metric(family: str, boards: Sequence[Board]) -> str:
+    """The first metric of the family by which an attack is judged that reads the update."""
+    rows = [r for board in boards for r in board.rows if r.measured and not r.baseline]
+    judged = {name for row in rows if row.score for name in row.score.metrics}
+    metrics = main_metrics(family)
+    return next((name for name in metrics if name in judged), metrics[0])
 
 
 def _most(cells: Sequence[HeatCell], attack: str = "", defense: str = "") -> float:

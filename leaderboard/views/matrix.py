@@ -6,15 +6,14 @@ from the same private batches. A task with results of several seeds has a line f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmark.results.schema import PanelMember
 from leaderboard.data.catalog import TaskRow
-from leaderboard.data.ordering import by_family, stem
+from leaderboard.data.ordering import by_family
 from leaderboard.data.ranking import Entry
 from leaderboard.data.rows import Row
-from leaderboard.views.summary import Summary, summaries
 
 NOT_RUN = "not run"
 TOKENS_ONLY = "tokens only"
@@ -67,8 +66,6 @@ class Line:
     says_seed: bool
     """The task has lines of several seeds, so each must tell which it is."""
     cells: tuple[Cell, ...]
-    note: str
-    """What the task is; empty where the line differs from the one above in batch size only."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,6 @@ class Group:
 
     family: str
     lines: tuple[Line, ...]
-    summaries: tuple[Summary, ...]
 
 
 @dataclass(frozen=True)
@@ -87,9 +83,6 @@ class Matrix:
     metric: str
     heads: tuple[Head, ...]
     groups: tuple[Group, ...]
-    summaries: tuple[Summary, ...]
-    missing: float
-    """What a failed attempt counts as."""
     token_sets: tuple[str, ...] = ()
     """Attacks left out because they write no sentences."""
     quiet: tuple[TaskRow, ...] = ()
@@ -125,10 +118,9 @@ def make_matrix(
     tasks: Sequence[TaskRow],
     keys: Sequence[LineKey],
     columns: Sequence[Column],
-    missing: float,
     token_sets: tuple[str, ...] = (),
 ) -> Matrix:
-    """Lines, groups and summaries of columns that are in order already.
+    """Lines and groups of columns that are in order already.
 
     Tasks on which only columns that everything is measured against were run have no line, unless
     that is all there is.
@@ -140,18 +132,10 @@ def make_matrix(
         if not head.reference and cell.label != TOKENS_ONLY and (cell.entry or cell.reason)
     }
     shown = [task for task in tasks if task.name in contested or not contested]
-    groups = tuple(_group(family, own, keys, columns, missing) for family, own in by_family(shown))
+    groups = tuple(_group(family, own, keys, columns) for family, own in by_family(shown))
     heads = tuple(head for head, _ in columns)
     quiet = tuple(task for task in tasks if task not in shown)
-    over_all = summaries(_keys_of(shown, keys), [cells for _, cells in columns], missing)
-    return Matrix(metric, heads, groups, tuple(over_all), missing, token_sets, quiet)
-
-
-def _keys_of(tasks: Sequence[TaskRow], keys: Sequence[LineKey]) -> list[LineKey]:
-    by_task: dict[str, list[LineKey]] = {}
-    for key in keys:
-        by_task.setdefault(key[0], []).append(key)
-    return [key for task in tasks for key in by_task[task.name]]
+    return Matrix(metric, heads, groups, token_sets, quiet)
 
 
 def _group(
@@ -159,29 +143,14 @@ def _group(
     tasks: Sequence[TaskRow],
     keys: Sequence[LineKey],
     columns: Sequence[Column],
-    missing: float,
 ) -> Group:
     lines = []
-    for task, note in zip(tasks, _notes(tasks), strict=True):
-        own = _keys_of([task], keys)
+    for task in tasks:
+        own = [key for key in keys if key[0] == task.name]
         for key in own:
             cells = tuple(cells[key] for _, cells in columns)
-            said = note if key == own[0] else ""
-            lines.append(Line(task, key[1], len(own) > 1, cells, said))
-    over = summaries(_keys_of(tasks, keys), [cells for _, cells in columns], missing)
-    return Group(family, tuple(lines), tuple(over))
-
-
-def _notes(tasks: Sequence[TaskRow]) -> Iterator[str]:
-    """The summary of each first variant, or what is special about its weights if that was said."""
-    said = {""}
-    former = ""
-    for task in tasks:
-        repeated = task.summary in said
-        words = f"Weights: {task.checkpoint}." if task.checkpoint else ""
-        yield "" if stem(task.name) == former else words if repeated else task.summary
-        said.add(task.summary)
-        former = stem(task.name)
+            lines.append(Line(task, key[1], len(own) > 1, cells))
+    return Group(family, tuple(lines))
 
 
 @dataclass(frozen=True)

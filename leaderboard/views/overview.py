@@ -40,7 +40,7 @@ def attack_matrix(metric: str, tasks: Sequence[TaskRow], boards: Iterable[Board]
         elif any(cell.label == TOKENS_ONLY for cell in said):
             left_out.add(attack)
     ordered = _in_order(columns, keys, 0.0)
-    return make_matrix(metric, tasks, keys, ordered, 0.0, tuple(sorted(left_out)))
+    return make_matrix(metric, tasks, keys, ordered, tuple(sorted(left_out)))
 
 
 def _seeds(places: Iterable[tuple[str, int | None]]) -> dict[str, set[int]]:
@@ -102,7 +102,7 @@ def defense_matrix(
     ]
     columns = _in_order(columns, keys, 1.0)
     columns.sort(key=lambda column: column[0].row.defense != NO_DEFENSE)
-    return make_matrix(metric, tasks, keys, columns, 1.0)
+    return make_matrix(metric, tasks, keys, columns)
 
 
 def _defense_cell(

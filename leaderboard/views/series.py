@@ -6,6 +6,7 @@ tasks or defenses that differ in a single number.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from benchmark.metrics.table import main_metrics
 from benchmark.results.schema import MetricValue
 from benchmark.spec import Scalar
 from leaderboard.data.catalog import Catalog, TaskRow
-from leaderboard.data.defenses import DefenseBoard
+from leaderboard.data.defenses import DefenseBoard, main_boards
 from leaderboard.data.ordering import stem
 from leaderboard.data.ranking import NO_DEFENSE, Board
 from leaderboard.data.rows import Row
@@ -81,14 +82,11 @@ def _stage(task: TaskRow, named: Mapping[str, TaskRow]) -> tuple[str, int, str]:
 
 
 def _undefended(boards: Iterable[Board], tasks: Mapping[str, TaskRow]) -> list[Board]:
-    """Boards without a defense, of the first seed of each task."""
-    found: dict[str, Board] = {}
-    for board in boards:
-        if board.defense == NO_DEFENSE and board.current and board.task in tasks:
-            former = found.get(board.task)
-            if former is None or board.seed < former.seed:
-                found[board.task] = board
-    return list(found.values())
+    """Boards without a defense, all of the seed that most tasks have; of several the first."""
+    own = [b for b in boards if b.defense == NO_DEFENSE and b.current and b.task in tasks]
+    seeds = Counter(board.seed for board in own)
+    seed = min(seeds, key=lambda each: (-seeds[each], each), default=0)
+    return [board for board in own if board.seed == seed]
 
 
 def _points(board: Board, task: TaskRow, panel: str, x: float, label: str) -> list[SeriesPoint]:
@@ -166,9 +164,9 @@ def strength_series(
     boards: Iterable[DefenseBoard], known: Mapping[str, Strength], tasks: Sequence[TaskRow]
 ) -> dict[tuple[str, str], tuple[SeriesPoint, ...]]:
     """The worst case against the strength of each kind of defense, by kind and parameter."""
-    metrics = {task.name: main_metrics(task.family)[0] for task in tasks}
+    known_boards = list(boards)
+    own = [b for task in tasks for b in main_boards(task.name, task.family, known_boards)]
     first: dict[str, int] = {}
-    own = [board for board in boards if metrics.get(board.task) == board.metric]
     for board in own:
         first[board.task] = min(board.seed, first.get(board.task, board.seed))
     found: dict[tuple[str, str], list[SeriesPoint]] = {}

@@ -1,8 +1,7 @@
-"""What the columns of a matrix come to over several lines, compared on the same lines only.
+"""How the columns of a matrix compare over several lines, each pair on the same lines only.
 
-Means are over the lines that every column was run on. Where there are none, or beside them, stand
-pairwise results: each pair of columns meets on every line that both were run on, and the better
-rank wins. So no column looks better because it was tried on less.
+Each pair of columns meets on every line that both were run on, and the better rank wins. So no
+column looks better because it was tried on less.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,12 +22,6 @@ Cells = Mapping["LineKey", "Cell"]
 class Summary:
     """One column over several lines."""
 
-    tried: int
-    """Lines that it was run on."""
-    common: int
-    """Lines that every column with any result among them was run on."""
-    mean: float | None
-    """Over those; None where there are none, or the column has no result."""
     wins: int
     ties: int
     losses: int
@@ -41,14 +33,9 @@ class Summary:
 
 def summaries(keys: Sequence[LineKey], columns: Sequence[Cells], missing: float) -> list[Summary]:
     """The summary of each column; a failed attempt counts as `missing`."""
-    live = [cells for cells in columns if any(cells[key].tried for key in keys)]
-    common = [key for key in keys if live and all(cells[key].tried for cells in live)]
     met = _meetings(keys, columns, missing)
     return [
         Summary(
-            tried=(tried := sum(cells[key].tried for key in keys)),
-            common=len(common),
-            mean=fmean(_value(cells[k], missing) for k in common) if tried and common else None,
             wins=sum(won for won, _, _ in met[place].values()),
             ties=sum(tied for _, tied, _ in met[place].values()),
             losses=sum(lost for _, _, lost in met[place].values()),

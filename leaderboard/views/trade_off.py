@@ -9,8 +9,8 @@ from benchmark.metrics.table import METRICS
 from benchmark.results.schema import MetricValue, PanelMember, StrongestAttack
 from benchmark.results.utility_summary import UtilityCost
 from leaderboard.data.catalog import TaskRow
-from leaderboard.data.defenses import DefenseBoard, DefenseEntry
-from leaderboard.data.ranking import NO_DEFENSE, main_metrics
+from leaderboard.data.defenses import DefenseBoard, DefenseEntry, main_boards
+from leaderboard.data.ranking import NO_DEFENSE
 
 UtilityCosts = Mapping[tuple[str, str], UtilityCost]
 
@@ -61,29 +61,11 @@ def matches_training(task: TaskRow) -> bool:
     return task.batch_tokens is None and task.batch_size == task.trained_batch
 
 
-def overview_trade_offs(
-    tasks: Sequence[TaskRow], boards: Sequence[DefenseBoard], costs: UtilityCosts
-) -> tuple[TradeOff, ...]:
-    """Of each task that is trained: its variant at the training's batch size, and itself.
-
-    Of several seeds the one with most defenses is shown, then the smallest.
-    """
-    drawn = []
-    for trained in (task for task in tasks if task.trained_as == task.name):
-        alike = [t for t in tasks if t.trained_as == trained.name and matches_training(t)]
-        for task in (*alike, *([] if trained in alike else [trained])):
-            found = trade_offs(task, boards, costs)
-            if found:
-                drawn.append(max(found, key=lambda each: (len(each.points), -each.seed)))
-    return tuple(drawn)
-
-
 def trade_offs(
     task: TaskRow, boards: Iterable[DefenseBoard], costs: UtilityCosts
 ) -> tuple[TradeOff, ...]:
     """One trade-off plot for each seed on which at least two defenses have both numbers."""
-    metric = main_metrics(task.family)[0]
-    own = (board for board in boards if (board.task, board.metric) == (task.name, metric))
+    own = main_boards(task.name, task.family, boards)
     made = (_trade_off(task, board, costs) for board in own)
     return tuple(each for each in made if each is not None)
 

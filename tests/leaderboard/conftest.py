@@ -12,7 +12,7 @@ from leaderboard.render.pages import render_pages
 from leaderboard.render.site import render
 from leaderboard.views.timing import load_timings
 from tests.leaderboard.browsing import started
-from tests.leaderboard.hostile import hostile_board, write_hostile_timing
+from tests.leaderboard.hostile import hostile_board, write_hostile_timings
 from tests.leaderboard.samples import sample_catalogue, write_sample_results
 
 if TYPE_CHECKING:
@@ -43,5 +43,5 @@ def sample_site(sample_results: Path, tmp_path_factory: pytest.TempPathFactory) 
 @pytest.fixture(scope="session")
 def hostile_pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """All pages of results and a catalog whose every text is a script."""
-    timing = write_hostile_timing(tmp_path_factory.mktemp("timing") / "timing.json")
+    timing = write_hostile_timings(tmp_path_factory.mktemp("timing"))
     return render_pages(hostile_board(), timing=load_timings([timing]))

@@ -99,14 +99,20 @@ def _catalog() -> Catalog:
     return Catalog((SuiteRow("mini", HOSTILE, (("x", (HOSTILE,)),)),), tasks, submissions)
 
 
-def write_hostile_timing(file: Path) -> Path:
-    """A file of pytest-benchmark whose every text is the script."""
+def write_hostile_timings(folder: Path) -> Path:
+    """Two files of pytest-benchmark whose every text is the script."""
+    for number in range(2):
+        _write_hostile_timing(folder / f"{number}.json", HOSTILE + number * "!")
+    return folder
+
+
+def _write_hostile_timing(file: Path, when: str) -> None:
     stats = {"min": 0.1, "median": 0.2, "mean": 0.2, "rounds": 3}
+    test = {"name": HOSTILE, "fullname": HOSTILE, "stats": stats, "extra_info": {"ratio": 2.0}}
     whole = {
-        "benchmarks": [{"name": HOSTILE, "fullname": HOSTILE, "stats": stats}],
+        "benchmarks": [test],
         "machine_info": dict.fromkeys(("system", "python_version", "processor"), HOSTILE),
         "commit_info": {"id": HOSTILE},
-        "datetime": HOSTILE,
+        "datetime": when,
     }
     file.write_text(json.dumps(whole))
-    return file

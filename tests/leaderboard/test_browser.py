@@ -147,26 +147,27 @@ def test_a_printed_page_fits_its_sheet(browser: Chrome, sample_site: Path) -> No
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_serious_violation(browser: Chrome, sample_site: Path, scheme: str) -> None:
-    resize(browser, 1280, scheme)
+def violations(browser: Chrome) -> list[tuple[str, str]]:
+    """What axe-core finds on the page that is serious or critical."""
     package = importlib.util.find_spec("axe_core_python")
     assert package is not None
     assert package.origin is not None
-    script = (Path(package.origin).parent / "axe.min.js").read_text("utf-8")
+    browser.execute_script((Path(package.origin).parent / "axe.min.js").read_text("utf-8"))
+    run = "axe.run({resultTypes: ['violations']}).then(arguments[0])"
+    return [
+        (each["id"], each["nodes"][0]["html"][:120])
+        for each in browser.execute_async_script(run)["violations"]
+        if each["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_serious_violation(browser: Chrome, sample_site: Path, scheme: str) -> None:
+    resize(browser, 1280, scheme)
     for page in PAGES:
         browser.get((sample_site / page).as_uri())
         unfold(browser)
-        browser.execute_script(script)
-        found = browser.execute_async_script(
-            "axe.run({resultTypes: ['violations']}).then(arguments[0])"
-        )
-        poor = [
-            (each["id"], each["nodes"][0]["html"][:120])
-            for each in found["violations"]
-            if each["impact"] in ("serious", "critical")
-        ]
-        assert poor == [], page
+        assert violations(browser) == [], page
 
 
 def test_a_page_of_a_running_run_brings_the_news_by_itself(
@@ -185,3 +186,18 @@ def test_a_page_of_a_running_run_brings_the_news_by_itself(
         assert time.monotonic() < deadline
         time.sleep(0.2)
     assert console(browser) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_federated_methods_and_timing_are_readable(
+    browser: Chrome, hostile_pages: dict[str, str], tmp_path: Path, scheme: str
+) -> None:
+    """On pages that the sample results leave empty."""
+    publish(hostile_pages, tmp_path / "site")
+    for page in ("federated.html", "timing.html", task_page(hostile.FEDERATED_TASK)):
+        resize(browser, 390, scheme)
+        browser.get((tmp_path / "site" / page).as_uri())
+        unfold(browser)
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= 390, page
+        assert browser.execute_script(CONTRASTS) == [], page
+        assert violations(browser) == [], page

@@ -17,6 +17,7 @@ from leaderboard.data.ranking import boards
 from leaderboard.data.rows import Row
 from leaderboard.views.matrix import Matrix, missing_results
 from leaderboard.views.overview import attack_matrix, defense_matrix
+from leaderboard.views.summary import Summary, summaries
 from tests.leaderboard.samples import BASELINES, make_record, make_score, make_snapshots
 
 LM, CLS = "language-modeling", "classification"
@@ -63,6 +64,16 @@ def columns(matrix: Matrix) -> list[str]:
     return [head.row.attack for head in matrix.heads]
 
 
+def summed(matrix: Matrix) -> dict[str, Summary]:
+    """How the attacks compare over all lines, by name."""
+    keys = [(line.task.name, line.seed) for line in matrix.lines]
+    cells = [
+        {key: line.cells[place] for key, line in zip(keys, matrix.lines, strict=True)}
+        for place in range(len(matrix.heads))
+    ]
+    return dict(zip(columns(matrix), summaries(keys, cells, 0.0), strict=True))
+
+
 def test_sizes_are_counted_and_variants_stay_together() -> None:
     wanted = ["20x", "a", "a-b2", "a-b4", "a-b16", "a-b32", "a-tuned", "a-tuned-b2"]
     wanted += ["b", "b-t500", "b-t1000", "b-tuned"]
@@ -98,22 +109,10 @@ def test_columns_are_ordered_by_lines_led_and_then_by_whom_they_beat() -> None:
     assert columns(matrix) == ["good", "strong", "weak", "late"]
 
 
-def test_means_are_over_the_lines_that_all_were_run_on() -> None:
-    """The one that was spared the hard task gains nothing by it."""
-    rows = [row("s/wiki", "spared", 0.8), row("s/wiki", "brave", 0.8), row("s/cola", "brave", 0.1)]
-    matrix = attacks(rows)
-    over = dict(zip(columns(matrix), matrix.summaries, strict=True))
-    assert over["spared"].common == over["brave"].common == 1
-    assert over["spared"].mean == over["brave"].mean == 0.8
-    assert (over["spared"].tried, over["brave"].tried) == (1, 2)
-
-
 def test_without_a_common_line_columns_meet_in_pairs() -> None:
     rows = [row("s/wiki", "a", 0.9), row("s/wiki", "b", 0.3), row("s/cola", "b", 0.5)]
     matrix = attacks([*rows, row("s/cola", "c", 0.9), row("s/x", "c", 0.2)])
-    over = dict(zip(columns(matrix), matrix.summaries, strict=True))
-    assert [summary.mean for summary in over.values()] == [None] * 3
-    duels = {name: (s.wins, s.ties, s.losses, s.beaten) for name, s in over.items()}
+    duels = {name: (s.wins, s.ties, s.losses, s.beaten) for name, s in summed(matrix).items()}
     assert duels == {"a": (1, 0, 0, 1), "b": (0, 0, 2, -2), "c": (1, 0, 0, 1)}
 
 
@@ -122,12 +121,9 @@ def test_a_failure_counts_and_what_is_ruled_out_does_not() -> None:
     refused = Row(make_record("s/cola", "b", status=Status.UNSUPPORTED, reason="needs labels"))
     rows = [row("s/wiki", "a", 0.4), row("s/wiki", "b", 0.4), row("s/cola", "c", 0.1)]
     rows += [row("s/wiki", "c", 0.2)]
-    over = dict(zip(columns(m := attacks([*rows, failed, refused])), m.summaries, strict=True))
-    assert (over["a"].tried, over["b"].tried) == (2, 1)
+    over = summed(attacks([*rows, failed, refused]))
     assert (over["a"].wins, over["a"].ties, over["a"].losses) == (1, 1, 1)
     assert (over["b"].wins, over["b"].ties, over["b"].losses) == (1, 1, 0)
-    without = attacks([each for each in rows if each.attack != "b"] + [failed])
-    assert [summary.mean for summary in without.summaries] == [0.2, 0.15000000000000002]
 
 
 def test_what_an_attack_refused_while_it_ran_does_not_excuse_it() -> None:
@@ -139,8 +135,7 @@ def test_what_an_attack_refused_while_it_ran_does_not_excuse_it() -> None:
     zeros = make_score({"rougeL": [0.0] * 8})
     rows = [row("s/wiki", "a", 0.4), row("s/cola", "b", 0.1), row("s/wiki", "b", 0.2)]
     matrix = attacks([*rows, Row(record, zeros)])
-    over = dict(zip(columns(matrix), matrix.summaries, strict=True))
-    assert (over["a"].tried, over["a"].common, over["a"].mean) == (2, 2, 0.2)
+    assert (summed(matrix)["a"].wins, summed(matrix)["a"].losses) == (1, 1)
     (cell,) = [c for line in matrix.lines for c in line.cells if c.label == "unsupported"]
     assert cell.tried
     assert not cell.entry
@@ -160,22 +155,10 @@ def test_seeds_are_lines_of_their_own() -> None:
         assert len({each.record.snapshot_set for each in shown}) == 1
 
 
-def test_lines_stand_under_their_family_with_its_summaries() -> None:
+def test_lines_stand_under_their_family() -> None:
     matrix = attacks([row("s/wiki", "a", 0.4), row("s/cola", "a", 0.8)])
     assert [group.family for group in matrix.groups] == [LM, CLS]
     assert [line.task.name for line in matrix.lines] == ["s/wiki", "s/cola"]
-    assert [group.summaries[0].mean for group in matrix.groups] == [0.4, 0.8]
-
-
-def test_only_the_first_of_several_sizes_says_what_it_is() -> None:
-    made = [
-        TaskRow("s/a", LM, "Reads.", checkpoint="tuned"),
-        TaskRow("s/a-b2", LM, "Reads, 2 to a batch.", checkpoint="tuned"),
-        TaskRow("s/a-scratch", LM, "Reads.", checkpoint="random"),
-    ]
-    rows = [row(task.name, "a", 0.4) for task in made]
-    matrix = attack_matrix("rougeL", made, boards(rows, {}))
-    assert [line.note for line in matrix.lines] == ["Reads.", "", "Weights: random."]
 
 
 def test_an_attack_leads_only_above_the_floors() -> None:
@@ -183,7 +166,7 @@ def test_an_attack_leads_only_above_the_floors() -> None:
         [row("s/wiki", "a", 0.4), row("s/wiki", "b", 0.4), row("s/wiki", "random", 0.1)]
     )
     assert [cell.leads for cell in above.lines[0].cells] == [True, True, False]
-    assert [summary.leads for summary in above.summaries] == [1, 1, 0]
+    assert [summary.leads for summary in summed(above).values()] == [1, 1, 0]
     level = attacks([row("s/wiki", "a", 0.4), row("s/wiki", "prior_only", 0.4)])
     assert not any(cell.leads for cell in level.lines[0].cells)
 
@@ -199,7 +182,6 @@ def test_tasks_with_floors_only_are_set_aside() -> None:
     )
     assert [line.task.name for line in made.lines] == ["s/wiki"]
     assert [task.name for task in made.quiet] == ["s/cola", "s/x"]
-    assert made.summaries[columns(made).index("random")].mean == 0.4
     alone = attacks([row("s/wiki", "random", 0.4)])
     assert len(alone.lines) == 3
     assert not alone.quiet

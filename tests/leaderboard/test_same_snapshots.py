@@ -89,6 +89,13 @@ def test_a_line_of_defenses_is_of_the_same_private_text(board: Leaderboard) -> N
         assert len({row.score.truths for row in rows if row.score}) <= 1
 
 
+def test_a_panel_of_attacks_is_of_one_seed(board: Leaderboard) -> None:
+    (view,) = board.suites
+    assert view.panels
+    for panel in view.panels:
+        assert len({seed for _, seed in panel.lines}) == 1
+
+
 def test_a_trade_off_is_of_one_seed(board: Leaderboard) -> None:
     drawn = [each for task in board.tasks for each in board.trade_offs_of(task)]
     assert drawn

@@ -11,7 +11,7 @@ from leaderboard.data.defenses import DefenseBoard, defense_boards, worst_cases_
 from leaderboard.data.ranking import Row, boards
 from leaderboard.render.pages import render_pages
 from leaderboard.views.board import Leaderboard
-from leaderboard.views.trade_off import TradeOff, overview_trade_offs, trade_offs
+from leaderboard.views.trade_off import TradeOff, trade_offs
 from tests.leaderboard.samples import HOSTILE, make_record, make_score, make_value
 
 TASK = TaskRow(
@@ -103,24 +103,12 @@ def test_a_variant_takes_the_cost_of_the_task_that_trains_for_it() -> None:
     assert not trade_offs(LARGER, ranked(rows()), COSTS), "its own worst cases are not there"
 
 
-def test_the_batch_size_of_the_training_comes_first_where_it_was_attacked() -> None:
-    both = ranked([*rows(), *rows("s/wiki-b16")])
-    drawn = overview_trade_offs([TASK, LARGER], both, COSTS)
-    assert [(each.task.name, each.same_batch) for each in drawn] == [
-        ("s/wiki-b16", True),
-        ("s/wiki", False),
-    ]
-    alone = overview_trade_offs([TASK, LARGER], ranked(rows()), COSTS)
-    assert [each.task.name for each in alone] == ["s/wiki"]
-
-
 def test_seeds_are_plots_of_their_own() -> None:
     two = ranked([*rows(), *rows(levels=LEVELS[:2], seed=7)])
     assert [(each.seed, len(each.points)) for each in trade_offs(TASK, two, COSTS)] == [
         (0, 3),
         (7, 2),
     ]
-    assert [each.seed for each in overview_trade_offs([TASK], two, COSTS)] == [0]
 
 
 def test_one_defense_alone_is_nothing_to_compare() -> None:

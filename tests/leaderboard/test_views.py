@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmark.results.schema import Example
+from benchmark.results.schema import Example, Status
 from leaderboard.data.catalog import Catalog, ParameterRow, SubmissionRow, TaskRow
 from leaderboard.data.ranking import boards
 from leaderboard.data.rows import Row
@@ -12,7 +12,7 @@ from leaderboard.views.folding import dense_blocks
 from leaderboard.views.heat import heat_maps
 from leaderboard.views.hero import hero
 from leaderboard.views.overview import attack_matrix
-from leaderboard.views.series import progress_series, strengths
+from leaderboard.views.series import batch_series, progress_series, strengths
 from tests.leaderboard.samples import BASELINES, make_record, make_score, make_snapshots
 
 LM = "language-modeling"
@@ -31,13 +31,13 @@ def test_a_panel_is_what_all_attacks_of_the_fullest_line_were_run_on() -> None:
     tried = {
         ("s/wiki", 0): frozenset("ab"),
         ("s/enron", 0): frozenset("abc"),
-        ("s/wiki-scratch", 0): frozenset("abcd"),
-        ("s/wiki", 1): frozenset("abcd"),
+        ("s/wiki-scratch", 0): frozenset("abc"),
+        ("s/wiki", 1): frozenset("abc"),
     }
-    assert panel_lines(tried, [task.name for task in TASKS]) == (
-        ("s/wiki", 1),
-        ("s/wiki-scratch", 0),
-    )
+    order = [task.name for task in TASKS]
+    assert panel_lines(tried, order) == (("s/wiki-scratch", 0), ("s/enron", 0))
+    more = {**tried, ("s/wiki", 1): frozenset("abcd")}
+    assert panel_lines(more, order) == (("s/wiki", 1),), "seeds are not mixed"
     assert panel_lines({}, []) == ()
 
 
@@ -102,6 +102,10 @@ def test_a_matrix_has_no_column_that_is_mostly_empty() -> None:
     tasks = [TaskRow(f"s/t{i}", LM, "") for i in range(8)]
     made = [row(task.name, attack, 0.4) for task in tasks for attack in ("a", "b", "c")]
     made += [row("s/t0", "rare", 0.9)]
+    made += [
+        Row(make_record(task.name, "other", status=Status.UNSUPPORTED, reason="no", snapshots=[]))
+        for task in tasks
+    ]
     (block,) = dense_blocks(attack_matrix("rougeL", tasks, boards(made, {})), "attack")
     assert [each.head.row.attack for each in block.heads] == ["a", "b", "c"]
     assert block.filled == 1.0
@@ -144,3 +148,13 @@ def test_a_record_of_figures_only_has_a_page_without_text() -> None:
     assert not view.has_text
     assert not any(snapshot.texts for snapshot in view.snapshots)
     assert hero(boards([Row(make_record(snapshots=bare), make_score())], {})) is None
+
+
+def test_a_curve_is_of_one_seed() -> None:
+    tasks = [TaskRow("s/wiki", LM, ""), TaskRow("s/wiki-b8", LM, "", batch_size=8)]
+    made = [
+        row("s/wiki", "a", 0.9, seed=0),
+        row("s/wiki", "a", 0.8, seed=100),
+        row("s/wiki-b8", "a", 0.3, seed=100),
+    ]
+    assert [point.value.mean for point in batch_series(tasks, boards(made, {}))] == [0.8, 0.3]

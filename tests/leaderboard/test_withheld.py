@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from leaderboard.data.rows import load
 from leaderboard.render.site import render
 from leaderboard.render.slugs import cell_page, task_page
 from tests.leaderboard.samples import sample_catalogue, write_sample_results
+from tests.leaderboard.test_validity import check
 
 
 def renamed(task: str) -> str:
@@ -109,3 +111,12 @@ def test_results_rank_as_they_did_with_their_text(results: Path) -> None:
 
     assert ranks("open/") == ranks("mini/")
     assert ranks("open/")
+
+
+def test_the_pages_are_valid_and_lead_somewhere(site: Path) -> None:
+    cell = cell_page(("open/cola-b1", 1, "none", "dager", 0))
+    for name in ("index.html", "suites/mini.html", task_page("open/cola-b1"), cell):
+        page = site / name
+        check(name, page.read_text("utf-8"))
+        for link in re.findall(r'href="([^"#]+\.(?:html|csv|svg))', page.read_text("utf-8")):
+            assert (page.parent / link).is_file(), (name, link)
