@@ -34,6 +34,8 @@ _ENTERING = 12
 """Rows that enter an active set at once, at first."""
 _NOTHING = 1e-18
 """Squared length of what is left of a row that is a combination of others."""
+_CALLS = 500_000
+"""Multiplications that the calls of a step are worth where there is little to multiply."""
 _LEAST = 1e-12
 """A weight below this is zero."""
 STEPS = 50
@@ -109,7 +111,7 @@ class Work:
     """Multiplications so far, and how many there may be."""
 
     most: float = 100e9
-    """About half a minute of one core."""
+    """About 15 s of one core."""
     spent: float = 0.0
 
     @property
@@ -142,12 +144,13 @@ def beyond_cone(row: Rows, rows: Rows, number: int | None, work: Work) -> Projec
 
     Nonnegative least squares by an active set: rows on the far side of what is left enter, several
     at a time while that gets on, and rows whose weight would turn negative leave. At the end no row
-    is on the far side, so that minus the rest separates; or nothing is left of the row at all.
+    is on the far side, so that minus the rest separates; or too little is left of the row for any
+    direction to be clear.
     """
     rest: Rows = row
     used, weights = np.zeros(0, dtype=int), np.zeros(0)
     entering, left = _ENTERING, float(row @ row)
-    while left > _NOTHING and not work.is_done:
+    while left > _NOTHING and np.abs(rest).sum() > CLEAR and not work.is_done:
         gains = rows @ rest  # (V,)
         gains[used] = -np.inf
         if number is not None:
@@ -157,9 +160,9 @@ def beyond_cone(row: Rows, rows: Rows, number: int | None, work: Work) -> Projec
         best = best[gains[best] > ZERO * left**0.5 * 1e-3]
         if not len(best):
             break
-        work.spent += rows.size + (len(used) + len(best)) ** 2 * (len(row) + len(used))
+        work.spent += rows.size
         used, weights = _feasible(
-            rows, row, np.concatenate([used, best]), np.append(weights, np.zeros(len(best)))
+            rows, row, np.concatenate([used, best]), np.append(weights, np.zeros(len(best))), work
         )
         rest = row - weights @ rows[used]
         before, left = left, float(rest @ rest)
@@ -170,10 +173,11 @@ def beyond_cone(row: Rows, rows: Rows, number: int | None, work: Work) -> Projec
     return Projected(rest, used)
 
 
-def _feasible(rows: Rows, row: Rows, used: Rows, weights: Rows) -> tuple[Rows, Rows]:
+def _feasible(rows: Rows, row: Rows, used: Rows, weights: Rows, work: Work) -> tuple[Rows, Rows]:
     """Go to the least squares over the used rows; those that reach weight zero first leave."""
     while True:
         basis = rows[used]
+        work.spent += _CALLS + len(used) ** 2 * (len(row) + len(used))
         wanted = np.linalg.lstsq(basis.T, row)[0] if len(used) > len(row) else _solved(basis, row)
         negative = wanted <= 0
         if not negative.any():
@@ -210,11 +214,13 @@ def separable_rows(
     suspects = pool if spans else order
     search.certified[:] = spans
     search.certified[suspects] = False
+    likely = True  # after a row that is separable, another one is
     for number in suspects:
         if search.work.is_done or clock.is_up():
             break
-        if spans or not search.is_inside(int(number)):
+        if spans or likely or not search.is_inside(int(number)):
             search.test(int(number))
+        likely = bool(search.separable[number])
     return Verdicts(search.separable, search.certified, search.programs)
 
 
@@ -269,6 +275,8 @@ class _Search:
         """
         self.programs += 1
         projected = beyond_cone(self.rows[number], self.rows, number, self.work)
+        if self.work.is_done:
+            return
         self.frame[projected.used] = True
         if projected.most <= CLEAR:
             self.certified[number] = True
@@ -307,7 +315,7 @@ class _Search:
 
     def _solve(self, row: Rows, others: Rows) -> Separation:
         self.programs += 1
-        self.work.spent += 2 * others.size * others.shape[1]  # about two steps a dimension
+        self.work.spent += 20 * _CALLS + 2 * others.size * others.shape[1]  # two steps a dimension
         return separate(row, others, self.clock)
 
     def _violated(self, direction: Rows, most: int, margin: float = -ZERO) -> Rows:
