@@ -46,7 +46,7 @@ def test_a_model_without_attention_is_not_supported(run_cells: RunCells) -> None
 def test_a_search_that_is_cut_short_says_so_and_gives_what_it_has(
     run_cells: RunCells, task: str
 ) -> None:
-    record = run_cells("dager[work=0.01]", task=task)[0]
+    record = run_cells("dager[work=0.001]", task=task)[0]
     assert record.status is Status.OK
     cut = [s for s in record.snapshots if s.note.startswith("The work was done.")]
     assert cut

@@ -28,8 +28,9 @@ from submissions.blocks.dager.completion import completed
 from submissions.blocks.dager.context import Context
 from submissions.blocks.dager.effort import Effort
 from submissions.blocks.dager.heads import Heads
+from submissions.blocks.dager.peeling import Peeling, Remainder
 from submissions.blocks.dager.shares import shares_of
-from submissions.blocks.dager.spans import noisy_rank, span_of
+from submissions.blocks.dager.spans import noisy_rank, span_of, widest_gap
 from submissions.blocks.dager.vocabulary import FirstInputs, candidates
 from tasks.models.roles import roles
 from tasks.objectives import OBJECTIVES
@@ -233,3 +234,44 @@ def test_missing_entries_follow_from_the_others() -> None:
     filled = completed(whole.masked_fill(holes, 0.0))
     assert float((filled - whole).norm() / whole.norm()) < 1e-4
     assert torch.equal(completed(whole), whole)
+
+
+READ = [[3, 9, 12, 30], [5, 7, 14, 9, 21], [8, 33, 2, 17, 6, 11]]
+
+
+def peel(kind: str, number: int, scale: float = 1.0) -> tuple[Remainder | None, Tensor]:
+    """What is left without one of three sentences, each word of it moved on by a wrong scale."""
+    observation, ids = observe(kind, READ)
+    anatomy = Anatomy(observation.public.model)
+    peeling = Peeling(observation.public, [anatomy.first, *anatomy.behind(False)])
+    tensors = {n: scale * t for n, t in observation.update.tensors.items()}
+    whole = replace(observation, update=Update(tensors))
+    row = ids[number][: len(READ[number]) + 2].tolist()
+    return peeling.without(Remainder(whole), [row], len(READ)), ids
+
+
+@pytest.mark.parametrize("kind", ["bert", "distilbert", "mpnet"])
+def test_what_was_read_is_taken_out_as_if_it_had_not_been_there(kind: str) -> None:
+    """What is left is the gradient of the others, and the label of the one was found."""
+    left, ids = peel(kind, 1)
+    assert left is not None
+    assert left.observation.batch_size == 2
+    public = left.observation.public
+    client = Client(public.model, public.objective, public.roles, torch.Generator())
+    kept = ids[[0, 2]]  # both of class 0
+    batch = Batch(kept, (kept != ids[0, -1]).long(), torch.zeros(2, dtype=torch.long))
+    expected = client.gradient(batch, list(left.observation.update.tensors))
+    for name, tensor in left.observation.update.tensors.items():
+        torch.testing.assert_close(tensor, expected[name] * 2 / 3, rtol=1e-3, atol=1e-6)
+
+
+def test_what_does_not_lower_the_rank_is_left_where_it_is() -> None:
+    """As with dropout, where the public model's gradient is not the client's."""
+    assert peel("bert", 1, scale=1.3)[0] is None
+
+
+def test_a_faint_direction_is_no_rounding() -> None:
+    """Singular values of a batch of `mini/rotten-tomatoes` whose last token is faint."""
+    values = torch.tensor([1.0, 0.1, 0.01, 4e-3, 5e-6, *(6e-8 / n for n in range(1, 4))])
+    assert widest_gap(values, 3e-8, 7.6e-6) == 5
+    assert widest_gap(torch.tensor([1.0, 0.1, 0.01, 6e-8, 5e-8]), 3e-8, 7.6e-6) == 3

@@ -10,6 +10,7 @@ from benchmark.spec import Public
 from submissions.attacks.rlg import RevealLabels
 from submissions.blocks.clock import Clock
 from submissions.blocks.output_layer.separability import (
+    Work,
     coordinates,
     separable_exactly,
     separable_rows,
@@ -142,3 +143,35 @@ def test_it_collapses_beyond_the_width(run_cells: RunCells) -> None:
     record = run_cells("rlg", task="mini/iwslt-t500")[0]
     assert means(record)["type_f1"] < 0.1
     assert all("The rank is full" in result.note for result in record.snapshots)
+
+
+def tied_gradient(vocabulary: int, width: int, tokens: int) -> torch.Tensor:
+    """As where input and output embeddings are one matrix: the tokens' rows have a part more."""
+    gradient, labels = output_gradient(vocabulary, width, tokens, tokens)
+    generator = torch.Generator().manual_seed(1)
+    gradient[sorted(labels)] += torch.randn(tokens, width, generator=generator) / tokens
+    return gradient
+
+
+@pytest.mark.parametrize(("width", "tokens"), [(32, 8), (24, 20)])
+def test_tied_rows_are_decided_as_the_exact_programs_decide(width: int, tokens: int) -> None:
+    """Nothing spans the space there, so every row is tested, most of them against a few."""
+    gradient = tied_gradient(150, width, tokens)
+    rows = coordinates(gradient)
+    found = separable_rows(rows, sizes(gradient))
+    assert found.certified.all()
+    assert found.separable.tolist() == [separable_exactly(rows, n) for n in range(len(rows))]
+
+
+def test_the_work_on_tied_rows_has_an_end() -> None:
+    """What was decided until then is what is decided without an end."""
+    gradient = tied_gradient(400, 24, 20)
+    rows, work = coordinates(gradient), Work(most=4e8)
+    cut, whole = (
+        separable_rows(rows, sizes(gradient), work=w) for w in (work, Work(most=float("inf")))
+    )
+    assert work.spent < 2 * work.most
+    assert cut.certified.any()
+    assert not cut.certified.all()
+    assert (cut.separable <= whole.separable).all()
+    assert (cut.separable == whole.separable)[cut.certified].all()

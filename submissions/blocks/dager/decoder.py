@@ -2,7 +2,8 @@
 
 A hidden state of a causal model depends on its prefix alone, so a prefix that is right so far
 lies in the spans and one that went wrong does not. Only the first layer runs, for all prefixes
-and continuations at once, with its keys and values kept.
+and continuations at once, with its keys and values kept, and only what passes behind its heads goes
+through the rest of it.
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -11,7 +12,8 @@ and continuations at once, with its keys and values kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any
 
 import torch
@@ -19,7 +21,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from submissions.blocks.dager.anatomy import Anatomy, Site
-from submissions.blocks.dager.effort import Effort
+from submissions.blocks.dager.effort import HEADS, Effort
 from submissions.blocks.dager.spans import Span
 
 _AT_ONCE = 2048
@@ -99,6 +101,14 @@ class PrefixSearch:
         """The prefixes with one more token that pass, and which of the old ones found none."""
         rows = torch.arange(len(prefixes), device=tokens.device).repeat_interleave(len(tokens))
         new = tokens.repeat(len(prefixes))
+        if not unchecked and isfinite(self.limit):
+            near = [
+                self._near(prefixes, r, t)
+                for r, t in zip(rows.split(_AT_ONCE), new.split(_AT_ONCE), strict=True)
+            ]
+            rows, new = rows[torch.cat(near)], new[torch.cat(near)]
+        if not len(rows):
+            return replace(prefixes, ids=prefixes.ids[:0]), torch.ones(len(prefixes)).bool()
         parts = [
             self._checked(prefixes, r, t, unchecked)
             for r, t in zip(rows.split(_AT_ONCE), new.split(_AT_ONCE), strict=True)
@@ -115,14 +125,19 @@ class PrefixSearch:
             values = torch.cat([prefixes.values[row[best]], values], dim=2)
         return _Prefixes(ids[best], ratios[best], keys, values), ended
 
+    def _near(self, prefixes: _Prefixes, rows: Tensor, tokens: Tensor) -> Tensor:
+        """Which continuations pass behind the heads, before most of the layer's work is done."""
+        self.effort.spend_tokens(len(rows), prefixes.ids.shape[1] + 1, self.anatomy.width, HEADS)
+        seen = self.anatomy.inputs(tokens[:, None], self.sites[:1], _continued(prefixes, rows))
+        near: Tensor = self.spans[0].ratios(seen[0][:, 0]) <= self.limit
+        return near
+
     def _checked(
         self, prefixes: _Prefixes, rows: Tensor, tokens: Tensor, unchecked: bool
     ) -> tuple[Tensor, ...]:
         """Parents, ids, ratios and the last token's keys and values of continuations that pass."""
         self.effort.spend_tokens(len(rows), prefixes.ids.shape[1] + 1, self.anatomy.width)
-        cache = DynamicCache()
-        if prefixes.keys is not None and prefixes.values is not None:
-            cache.update(prefixes.keys[rows], prefixes.values[rows], 0)
+        cache = _continued(prefixes, rows)
         seen = self.anatomy.inputs(tokens[:, None], self.sites, cache)
         each = [span.ratios(x[:, 0]) for span, x in zip(self.spans, seen, strict=True)]
         ratios = torch.stack(each).amax(dim=0)  # (N,)
@@ -132,6 +147,14 @@ class PrefixSearch:
         layer: Any = cache.layers[0]
         worst = torch.maximum(prefixes.ratios[rows][passed], worst)
         return rows[passed], ids, worst, layer.keys[passed, :, -1:], layer.values[passed, :, -1:]
+
+
+def _continued(prefixes: _Prefixes, rows: Tensor) -> DynamicCache:
+    """Keys and values of prefixes, to be continued."""
+    cache = DynamicCache()
+    if prefixes.keys is not None and prefixes.values is not None:
+        cache.update(prefixes.keys[rows], prefixes.values[rows], 0)
+    return cache
 
 
 def _sentences(prefixes: _Prefixes, which: Tensor, whole: bool = True) -> list[Found]:

@@ -14,6 +14,8 @@ from submissions.blocks.clock import Clock
 LAYER = 12
 """Multiplications, times the model's width squared, that a token costs on its way through the
 projections and the feed-forward part of a layer."""
+HEADS = 4
+"""The same for the first half of the way: projections, and the check behind the heads."""
 
 
 @dataclass
@@ -28,9 +30,9 @@ class Effort:
         """Count multiplications."""
         self.spent += multiplications
 
-    def spend_tokens(self, tokens: int, read: int, width: int) -> None:
-        """Count tokens that each read so many others in a layer of the given width."""
-        self.spend(tokens * width * (2 * read + LAYER * width))
+    def spend_tokens(self, tokens: int, read: int, width: int, part: int = LAYER) -> None:
+        """Count tokens that each read so many others in a layer of the given width, or in part."""
+        self.spend(tokens * width * (2 * read + part * width))
 
     @property
     def is_spent(self) -> bool:

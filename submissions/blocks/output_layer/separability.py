@@ -6,6 +6,8 @@ The rows of an output gradient sum to zero and span the space that they live in,
 the whole space. A few rows whose cone is the whole space already make every row outside of them a
 combination of theirs: none of those can be a label, and only the few have to be tested. A test is a
 projection onto the cone of all other rows: what is left beyond it separates, or nothing is left.
+Where no few rows span everything, as with tied embeddings, every row has to be tested; but a row in
+the cone of rows that earlier tests have used is decided by those alone.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ _ENTERING = 12
 """Rows that enter an active set at once, at first."""
 _NOTHING = 1e-18
 """Squared length of what is left of a row that is a combination of others."""
+_CALLS = 500_000
+"""Multiplications that the calls of a step are worth where there is little to multiply."""
 _LEAST = 1e-12
 """A weight below this is zero."""
 STEPS = 50
@@ -102,27 +106,63 @@ def separable_exactly(rows: Rows, number: int, clock: Clock = ENDLESS) -> bool |
     return None if answer.direction is None else answer.value < -CLEAR
 
 
-def beyond_cone(rows: Rows, number: int) -> Rows:
-    """What is left of a row beyond the nearest point of the cone of all others, (R,).
+@dataclass
+class Work:
+    """Multiplications so far, and how many there may be."""
+
+    most: float = 100e9
+    """About 15 s of one core."""
+    spent: float = 0.0
+
+    @property
+    def is_done(self) -> bool:
+        """Nothing more may be tried."""
+        return self.spent >= self.most
+
+
+@dataclass(frozen=True)
+class Projected:
+    """A row, without its part in a cone."""
+
+    rest: Rows  # (R,)
+    used: Rows
+    """Numbers of the rows whose nonnegative combination is the nearest point of the cone."""
+
+    @property
+    def least(self) -> float:
+        """Minus this is what the linear program reaches at least: along the rest itself."""
+        return float(self.rest @ self.rest) / max(float(np.abs(self.rest).max()), 1e-300)
+
+    @property
+    def most(self) -> float:
+        """Minus this is the best it can reach: its dual is the distance in the sum of entries."""
+        return float(np.abs(self.rest).sum())
+
+
+def beyond_cone(row: Rows, rows: Rows, number: int | None, work: Work) -> Projected:
+    """What is left of a row beyond the nearest point of the cone of rows, but for one of them.
 
     Nonnegative least squares by an active set: rows on the far side of what is left enter, several
     at a time while that gets on, and rows whose weight would turn negative leave. At the end no row
-    is on the far side, so that minus the rest separates; or nothing is left of the row at all.
+    is on the far side, so that minus the rest separates; or too little is left of the row for any
+    direction to be clear.
     """
-    row = rows[number]
     rest: Rows = row
     used, weights = np.zeros(0, dtype=int), np.zeros(0)
     entering, left = _ENTERING, float(row @ row)
-    while left > _NOTHING:
+    while left > _NOTHING and np.abs(rest).sum() > CLEAR and not work.is_done:
         gains = rows @ rest  # (V,)
-        gains[number] = gains[used] = -np.inf
+        gains[used] = -np.inf
+        if number is not None:
+            gains[number] = -np.inf
         most = min(entering, len(rows))
         best = np.argpartition(-gains, most - 1)[:most]
         best = best[gains[best] > ZERO * left**0.5 * 1e-3]
         if not len(best):
             break
+        work.spent += rows.size
         used, weights = _feasible(
-            rows, row, np.concatenate([used, best]), np.append(weights, np.zeros(len(best)))
+            rows, row, np.concatenate([used, best]), np.append(weights, np.zeros(len(best))), work
         )
         rest = row - weights @ rows[used]
         before, left = left, float(rest @ rest)
@@ -130,18 +170,20 @@ def beyond_cone(rows: Rows, number: int) -> Rows:
             if entering == 1:
                 break
             entering = 1
-    return rest
+    return Projected(rest, used)
 
 
-def _feasible(rows: Rows, row: Rows, used: Rows, weights: Rows) -> tuple[Rows, Rows]:
+def _feasible(rows: Rows, row: Rows, used: Rows, weights: Rows, work: Work) -> tuple[Rows, Rows]:
     """Go to the least squares over the used rows; those that reach weight zero first leave."""
     while True:
         basis = rows[used]
+        work.spent += _CALLS + len(used) ** 2 * (len(row) + len(used))
         wanted = np.linalg.lstsq(basis.T, row)[0] if len(used) > len(row) else _solved(basis, row)
         negative = wanted <= 0
         if not negative.any():
             return used, wanted
-        steps = weights[negative] / (weights[negative] - wanted[negative])
+        way = weights[negative] - wanted[negative]
+        steps = np.divide(weights[negative], way, out=np.zeros_like(way), where=way > 0)
         weights = weights + steps.min() * (wanted - weights)
         kept = ~negative | (weights > _LEAST)
         kept[negative] &= steps > steps.min()
@@ -159,28 +201,38 @@ def _solved(basis: Rows, row: Rows) -> Rows:
 # ---------------------------------------------------------------------------------------- all rows
 
 
-def separable_rows(rows: Rows, sizes: Rows, clock: Clock = ENDLESS) -> Verdicts:
-    """Test all rows (V, R); `sizes` (V,) says which ones are likely labels: the largest."""
-    search = _Search(rows, clock)
+def separable_rows(
+    rows: Rows, sizes: Rows, clock: Clock = ENDLESS, work: Work | None = None
+) -> Verdicts:
+    """Test all rows (V, R); `sizes` (V,) says which ones are likely labels: the largest.
+
+    Rows that are left when the work is done stay without proof.
+    """
+    search = _Search(rows, clock, work or Work())
     order = np.argsort(-sizes, kind="stable")
     pool, spans = search.spanning(order)
     suspects = pool if spans else order
     search.certified[:] = spans
     search.certified[suspects] = False
+    likely = True  # after a row that is separable, another one is
     for number in suspects:
-        if clock.is_up():
+        if search.work.is_done or clock.is_up():
             break
-        search.test(int(number))
+        if spans or likely or not search.is_inside(int(number)):
+            search.test(int(number))
+        likely = bool(search.separable[number])
     return Verdicts(search.separable, search.certified, search.programs)
 
 
 class _Search:
     """The rows, what is known of them, and the programs solved so far."""
 
-    def __init__(self, rows: Rows, clock: Clock) -> None:
-        self.rows, self.clock = rows, clock
+    def __init__(self, rows: Rows, clock: Clock, work: Work) -> None:
+        self.rows, self.clock, self.work = rows, clock, work
         self.separable = np.zeros(len(rows), dtype=bool)
         self.certified = np.zeros(len(rows), dtype=bool)
+        self.frame = np.zeros(len(rows), dtype=bool)
+        """Rows that others were combinations of, or that are separable."""
         self.programs = 0
 
     def spanning(self, order: Rows) -> tuple[Rows, bool]:
@@ -206,38 +258,69 @@ class _Search:
                 return pool, False
             pool = np.concatenate([pool, worst])
 
-    def test(self, number: int) -> None:
-        """Decide one row by its distance to the cone of all others, which is proof either way.
+    def is_inside(self, number: int) -> bool:
+        """Whether rows of earlier tests are proof enough that this one is not separable."""
+        frame = np.flatnonzero(self.frame)
+        frame = frame[frame != number]
+        if not len(frame):
+            return False
+        projected = beyond_cone(self.rows[number], self.rows[frame], None, self.work)
+        self.certified[number] = projected.most <= CLEAR
+        return bool(self.certified[number])
 
-        A distance that is neither clear nor nothing is left to the linear program.
+    def test(self, number: int) -> None:
+        """Decide one row by what lies beyond the cone of all others, which is proof either way.
+
+        What that does not tell is left to the linear program.
         """
         self.programs += 1
-        rest = beyond_cone(self.rows, number)
-        distance = float(np.linalg.norm(rest))
-        if distance <= ZERO:
+        projected = beyond_cone(self.rows[number], self.rows, number, self.work)
+        if self.work.is_done:
+            return
+        self.frame[projected.used] = True
+        if projected.most <= CLEAR:
             self.certified[number] = True
-        elif distance > CLEAR:
-            self.separable[number] = True
-            self.certified[number] = self._is_proof(number, -rest / np.abs(rest).max())
+        elif projected.least > CLEAR and self._is_proof(number, projected.rest):
+            self.separable[number] = self.certified[number] = True
         else:
-            others = np.delete(self.rows, number, axis=0)
-            answer = self._solve(self.rows[number], others)
-            self.separable[number] = answer.direction is not None and answer.value < -CLEAR
-            self.certified[number] = answer.direction is not None
+            self._decide(number, projected)
+        self.frame[number] |= self.separable[number]
 
-    def _is_proof(self, number: int, direction: Rows) -> bool:
-        """Whether the row is clearly on one side and all others are on the other."""
-        products = self.rows @ direction
+    def _decide(self, number: int, projected: Projected) -> None:
+        """By the linear program, with no more constraints than it takes.
+
+        With fewer constraints it reaches further: where that is not far enough, no more are needed.
+        """
+        row, rank = self.rows[number], self.rows.shape[1]
+        near = self._violated(-projected.rest / np.abs(projected.rest).max(), rank, margin=CLEAR)
+        pool = np.union1d(projected.used, near)
+        while not self.work.is_done:
+            pool = pool[pool != number]
+            answer = self._solve(row, self.rows[pool])
+            if answer.direction is None:
+                return
+            worst = self._violated(answer.direction, rank // 4 + 1)
+            worst = np.setdiff1d(worst, [number, *pool])
+            if answer.value >= -CLEAR or not len(worst):
+                self.separable[number] = answer.value < -CLEAR
+                self.certified[number] = True
+                return
+            pool = np.concatenate([pool, worst])
+
+    def _is_proof(self, number: int, rest: Rows) -> bool:
+        """Whether the row is clearly on one side of the rest and all others are on the other."""
+        products = self.rows @ (-rest / np.abs(rest).max())
         own, products[number] = products[number], 0.0
         return bool(own < -CLEAR and products.min() >= -ZERO)
 
     def _solve(self, row: Rows, others: Rows) -> Separation:
         self.programs += 1
+        self.work.spent += 20 * _CALLS + 2 * others.size * others.shape[1]  # two steps a dimension
         return separate(row, others, self.clock)
 
-    def _violated(self, direction: Rows, most: int) -> Rows:
-        """Rows on the wrong side of a direction, the worst first."""
+    def _violated(self, direction: Rows, most: int, margin: float = -ZERO) -> Rows:
+        """Rows on the wrong side of a direction, or within a margin of it, the worst first."""
         products = self.rows @ direction  # (V,)
-        wrong = np.flatnonzero(products < -ZERO)
+        wrong = np.flatnonzero(products < margin)
         worst: Rows = wrong[np.argsort(products[wrong])][:most]
         return worst
