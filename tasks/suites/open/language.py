@@ -75,8 +75,8 @@ def unseen_domain(task: Task, sentences: int, tokens: int) -> Task:
 
 
 def sampled(task: Task) -> Task:
-    """With 32 snapshots of single sentences and 10 of larger batches: half a gigabyte each."""
-    return replace(task, snapshots=32 if task.batch_size == 1 else 10)
+    """With 12 snapshots of single sentences and 10 of larger batches: half a gigabyte each."""
+    return replace(task, snapshots=12 if task.batch_size == 1 else 10)
 
 
 TEXTS = (
