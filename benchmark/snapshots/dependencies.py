@@ -43,7 +43,7 @@ TRAINING_CODE = (
     "runs/federated_run.py",
 )
 """How a model is trained with such updates, and tested."""
-FEDERATED_CODE = ("runs/federated_test.py", "runs/federated_trial.py")
+FEDERATED_CODE = ("runs/federated_test.py",)
 """How the clients of a federation are tested; other trainings know nothing of it."""
 
 
