@@ -61,6 +61,11 @@ class TestCluster:
             self._nodes[number] = None
             self._cluster.remove_node(node, allow_graceful=False)
 
+    def lose_all(self) -> None:
+        """Every node but the head."""
+        for number in range(len(self._nodes)):
+            self.lose(number)
+
     def close(self) -> None:
         """Lose all nodes, and the head."""
         self._cluster.shutdown()
