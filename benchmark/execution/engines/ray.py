@@ -11,11 +11,8 @@ import os
 import secrets
 import sys
 import tempfile
-import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +22,7 @@ from benchmark.errors import UserError
 from benchmark.execution import events
 from benchmark.execution.engines.engine import Engine
 from benchmark.execution.engines.nodes import (
+    Node,
     NodeFacts,
     Request,
     choose_job,
@@ -64,27 +62,6 @@ PATIENCE_SECONDS = 60.0
 """How long jobs wait for a node before the run ends."""
 STARTS = 3
 """A slot that does not start so many times, or loses so many jobs in a row, is given up."""
-
-
-@dataclass
-class Node:
-    """One node, as the harness knows it."""
-
-    identity: str
-    address: str
-    memory_mb: float
-    slots: int
-    facts: NodeFacts | None = None
-    models: set[Path] = field(default_factory=set)
-    """Models that its jobs have had."""
-    shipping: threading.Lock = field(default_factory=threading.Lock)
-    sent: Counter[str] = field(default_factory=Counter)
-    """How often each public file was sent, by digest."""
-
-    @property
-    def host(self) -> str:
-        """Name for messages."""
-        return self.facts.host if self.facts else self.address
 
 
 class Lost(Exception):
@@ -142,6 +119,14 @@ class RayEngine(Engine):
     def _open(self) -> None:
         self._ours = connect(self.address)
         self._base = claim_folder(cache_directory() / "jobs")
+        try:
+            self._open_slots()
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
+
+    def _open_slots(self) -> None:
+        """Slots on the nodes that there are, at least one of which has to be fit for jobs."""
         self._on_gpu = use_gpus(self.request.device, [n["Resources"] for n in living_nodes()])
         self._find_nodes()
         self._start_thread(self._watch)
@@ -149,7 +134,6 @@ class RayEngine(Engine):
             self._change.wait_for(lambda: self._ready or not self._starting, START_SECONDS)
             self._change.wait_for(lambda: not self._starting, SETTLE_SECONDS)
         if not self._ready:
-            self.__exit__(UserError, None, None)
             why = " ".join(self._refused.values()) or "None has the CPUs or memory of one job."
             raise UserError(f"No node of the Ray cluster can run jobs. {why}")
 
@@ -232,6 +216,7 @@ class RayEngine(Engine):
                     break
             finally:
                 self._end_slot(key)
+        node.slots -= 1
         self._started(starting)
 
     def _feed(self, key: object, node: Node, lost: set[int]) -> None:
