@@ -45,18 +45,16 @@ class Fault:
 FUZZ = (f"{FAULTS}/test_fuzz.py",)
 FILES = Fault("1,000 damaged files", FUZZ, {"LEAKBOARD_FUZZ_FILES": "1000"}, "damaged_files", 30)
 LINES = Fault("100 odd command lines", FUZZ, {"LEAKBOARD_FUZZ_LINES": "100"}, "command_lines", 60)
-KILLS = Fault(
-    "5 kills of the run on each engine",
-    (f"{FAULTS}/test_kills.py",),
-    {"LEAKBOARD_KILLS": "5"},
-    guess=240,
-)
+FIVE = {"LEAKBOARD_KILLS": "5"}
+KILLED = (f"{FAULTS}/test_kills.py",)
+KILLS = Fault("5 kills of the run", KILLED, FIVE, "random_moments", 120)
 LIST = (
     FILES,
     KILLS,
     LINES,
     Fault("damaged cache", (f"{FAULTS}/test_damaged_cache.py",)),
     Fault("killed fork server", (f"{FAULTS}/test_lost_server.py",)),
+    Fault("5 kills of a run on Ray", KILLED, FIVE, "ray_cluster", 180),
     Fault("Ray: lost nodes, lost jobs, weak nodes", (RAY,), guess=180),
     Fault("full disk", (f"{FAULTS}/test_full_disk.py",), guess=120),
     Fault("read-only folders", (f"{FAULTS}/test_read_only.py",)),
