@@ -20,7 +20,11 @@ from benchmark.runs.plan import Cell, Selection, plan_cells
 Catalogs = tuple[Catalog, Catalog]
 STORE = 100 << 20
 """Bytes of each node's object store."""
-QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
+    "RAY_worker_niceness": "0",
+}
 
 
 class TestCluster:

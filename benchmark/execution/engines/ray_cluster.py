@@ -17,6 +17,7 @@ PROBE_SECONDS = 10.0
 def connect(address: str | None) -> bool:
     """Join a cluster, or start one of this machine alone; whether that was for us to do."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_worker_niceness", "0")  # of a cluster that is started for the run
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # a lost node is told in one sentence
     try:
         import ray
