@@ -72,6 +72,9 @@ class TestCluster:
 
     def close(self) -> None:
         """Lose all nodes, and the head."""
+        import ray
+
+        ray.shutdown()  # of a test that was interrupted
         self._cluster.shutdown()
 
 

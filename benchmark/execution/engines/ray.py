@@ -189,6 +189,7 @@ class RayEngine(Engine):
         trace: TracebackType | None,
     ) -> None:
         super().__exit__(kind, error, trace)
+        self._abort()  # whoever has not ended by now
         self._weights.clear()
         release_folder(self._base)
         if self._ours:
