@@ -20,7 +20,11 @@ from benchmark.runs.plan import Cell, Selection, plan_cells
 Catalogs = tuple[Catalog, Catalog]
 STORE = 100 << 20
 """Bytes of each node's object store."""
-QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
+    "RAY_worker_niceness": "0",
+}
 
 
 class TestCluster:
@@ -61,8 +65,16 @@ class TestCluster:
             self._nodes[number] = None
             self._cluster.remove_node(node, allow_graceful=False)
 
+    def lose_all(self) -> None:
+        """Every node but the head."""
+        for number in range(len(self._nodes)):
+            self.lose(number)
+
     def close(self) -> None:
         """Lose all nodes, and the head."""
+        import ray
+
+        ray.shutdown()  # of a test that was interrupted
         self._cluster.shutdown()
 
 

@@ -22,8 +22,8 @@ EACH = 5
 """Kills before the plan is completed and compared."""
 
 
-def complete(results: Path, cache: Path) -> None:
-    run = start(results, cache)
+def complete(results: Path, cache: Path, *more: str) -> None:
+    run = start(results, cache, *more)
     said, _ = run.communicate(timeout=300)
     assert run.returncode == 0, said
 
@@ -31,19 +31,30 @@ def complete(results: Path, cache: Path) -> None:
 @pytest.mark.skipif(KILLS == 0, reason="make soak tries it")
 @pytest.mark.parametrize("turn", range(KILLS // EACH))
 def test_killed_at_random_moments(turn: int, tmp_path: Path) -> None:
-    cache, calm, rough = (tmp_path / name for name in ("cache", "calm", "rough"))
+    kill_and_complete(tmp_path, FIRST + turn * EACH)
+
+
+@pytest.mark.skipif(KILLS == 0, reason="make soak tries it")
+def test_killed_with_a_ray_cluster_of_this_machine(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'leakboard[cluster]'")
+    kill_and_complete(tmp_path, FIRST, "--engine", "ray")
+
+
+def kill_and_complete(folder: Path, seed: int, *more: str) -> None:
+    """Kill a run some times, let it end, and compare it with a local run that nobody disturbed."""
+    cache, calm, rough = (folder / name for name in ("cache", "calm", "rough"))
     for number in range(EACH):
-        draw = random.Random(FIRST + turn * EACH + number)
-        run = start(rough, cache)
+        draw = random.Random(seed + number)
+        run = start(rough, cache, *more)
         time.sleep(draw.uniform(0.5, 15.0))
         run.kill()
         run.communicate()
         for path in rough.rglob("*.json"):
             json.loads(path.read_text())
-    complete(rough, cache)
-    left = [path for folder in ("jobs", "staging") for path in (cache / folder).rglob("*")]
-    assert left == []
-    assert not list(tmp_path.rglob("*.part"))
-    complete(calm, tmp_path / "fresh")
+    complete(rough, cache, *more)
+    places = ("jobs", "staging", "shipped")
+    assert [path for place in places for path in (cache / place).rglob("*")] == []
+    assert not list(folder.rglob("*.part"))
+    complete(calm, folder / "fresh")
     assert stable(rough) == stable(calm)
     assert _workers_left() == 0

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
+from collections import Counter
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmark.errors import UserError
@@ -65,6 +67,27 @@ class NodeFacts:
     code: str
     cache: str
     holds_truth: bool
+
+
+@dataclass
+class Node:
+    """One node, as the harness knows it."""
+
+    identity: str
+    address: str
+    memory_mb: float
+    slots: int
+    facts: NodeFacts | None = None
+    models: set[Path] = field(default_factory=set)
+    """Models that its jobs have had."""
+    shipping: threading.Lock = field(default_factory=threading.Lock)
+    sent: Counter[str] = field(default_factory=Counter)
+    """How often each public file was sent, by digest."""
+
+    @property
+    def host(self) -> str:
+        """Name for messages."""
+        return self.facts.host if self.facts else self.address
 
 
 def own_facts() -> NodeFacts:

@@ -7,16 +7,12 @@ the queue; a node that joins later is put to use.
 
 from __future__ import annotations
 
-import logging
 import os
 import secrets
 import sys
 import tempfile
-import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +22,7 @@ from benchmark.errors import UserError
 from benchmark.execution import events
 from benchmark.execution.engines.engine import Engine
 from benchmark.execution.engines.nodes import (
+    Node,
     NodeFacts,
     Request,
     choose_job,
@@ -34,6 +31,13 @@ from benchmark.execution.engines.nodes import (
     refusal,
     slot_count,
     use_gpus,
+)
+from benchmark.execution.engines.ray_cluster import (
+    close_slots,
+    connect,
+    first_sentence,
+    is_alive,
+    living_nodes,
 )
 from benchmark.execution.engines.shipping import (
     DamagedFile,
@@ -52,32 +56,12 @@ from benchmark.status import Status
 RETRIES = 2
 LOOK_SECONDS = 2.0
 """Between looks for nodes that have joined."""
+SETTLE_SECONDS = 60.0
+"""How long a run that has one slot waits for the others, which may be busy with other work."""
 PATIENCE_SECONDS = 60.0
 """How long jobs wait for a node before the run ends."""
 STARTS = 3
 """A slot that does not start so many times, or loses so many jobs in a row, is given up."""
-CLOSE_SECONDS = 10.0
-
-
-@dataclass
-class Node:
-    """One node, as the harness knows it."""
-
-    identity: str
-    address: str
-    memory_mb: float
-    slots: int
-    facts: NodeFacts | None = None
-    models: set[Path] = field(default_factory=set)
-    """Models that its jobs have had."""
-    shipping: threading.Lock = field(default_factory=threading.Lock)
-    sent: Counter[str] = field(default_factory=Counter)
-    """How often each public file was sent, by digest."""
-
-    @property
-    def host(self) -> str:
-        """Name for messages."""
-        return self.facts.host if self.facts else self.address
 
 
 class Lost(Exception):
@@ -135,19 +119,27 @@ class RayEngine(Engine):
     def _open(self) -> None:
         self._ours = connect(self.address)
         self._base = claim_folder(cache_directory() / "jobs")
-        self._on_gpu = use_gpus(self.request.device, [n["Resources"] for n in _living()])
+        try:
+            self._open_slots()
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
+
+    def _open_slots(self) -> None:
+        """Slots on the nodes that there are, at least one of which has to be fit for jobs."""
+        self._on_gpu = use_gpus(self.request.device, [n["Resources"] for n in living_nodes()])
         self._find_nodes()
         self._start_thread(self._watch)
         with self._change:
-            self._change.wait_for(lambda: not self._starting, timeout=START_SECONDS)
+            self._change.wait_for(lambda: self._ready or not self._starting, START_SECONDS)
+            self._change.wait_for(lambda: not self._starting, SETTLE_SECONDS)
         if not self._ready:
-            self.__exit__(UserError, None, None)
             why = " ".join(self._refused.values()) or "None has the CPUs or memory of one job."
             raise UserError(f"No node of the Ray cluster can run jobs. {why}")
 
     def _find_nodes(self) -> None:
         """Slots for every node that is there and has not been looked at."""
-        for found in _living():
+        for found in living_nodes():
             identity, resources = found["NodeID"], found["Resources"]
             if identity in self.nodes:
                 continue
@@ -188,7 +180,7 @@ class RayEngine(Engine):
         ).strip()
 
     def _abort(self) -> None:
-        _close(list(self._actors.values()))
+        close_slots(list(self._actors.values()))
 
     def __exit__(
         self,
@@ -197,6 +189,7 @@ class RayEngine(Engine):
         trace: TracebackType | None,
     ) -> None:
         super().__exit__(kind, error, trace)
+        self._abort()  # whoever has not ended by now
         self._weights.clear()
         release_folder(self._base)
         if self._ours:
@@ -209,7 +202,7 @@ class RayEngine(Engine):
     def _serve(self, node: Node) -> None:
         """Keep an actor on a node and feed it, as long as the node is there."""
         key, lost, failures, starting = object(), set[int](), 0, True
-        while not self._closing and _is_alive(node):
+        while not self._closing and is_alive(node.identity):
             try:
                 self._start_slot(key, node)
                 starting, failures = self._started(starting), 0
@@ -224,6 +217,7 @@ class RayEngine(Engine):
                     break
             finally:
                 self._end_slot(key)
+        node.slots -= 1
         self._started(starting)
 
     def _feed(self, key: object, node: Node, lost: set[int]) -> None:
@@ -286,7 +280,7 @@ class RayEngine(Engine):
             self._actors[key] = actor = made.remote(settings)
             node.facts = facts = self._facts(actor)
         except ray.exceptions.RayError as error:
-            raise Lost(_sentence(error)) from error
+            raise Lost(first_sentence(error)) from error
         why = refusal(facts, own_facts(), self.request.weakest_sandbox)
         if why:
             raise Refused(why)
@@ -312,7 +306,7 @@ class RayEngine(Engine):
             actor = self._actors.pop(key, None)
             self._change.notify_all()
         if actor is not None:
-            _close([actor])
+            close_slots([actor])
 
     # ------------------------------------------------------------------------------------- one job
 
@@ -344,7 +338,7 @@ class RayEngine(Engine):
                 if outcome is not None:
                     return outcome
         except (ray.exceptions.RayError, StopIteration, DamagedFile) as error:
-            raise Lost(_sentence(error)) from error
+            raise Lost(first_sentence(error)) from error
         raise Lost("it did not answer in time")
 
     def _ship(self, actor: Any, node: Node, parcel: Parcel) -> dict[str, list[Any]]:
@@ -391,63 +385,3 @@ class RayEngine(Engine):
             job, Status(message.status), message.reason, said, message.log, made, message.device,
             message.lost, node.facts.machine,
         )  # fmt: skip
-
-
-# ------------------------------------------------------------------------------------- Ray's own
-
-
-def connect(address: str | None) -> bool:
-    """Join a cluster, or start one of this machine alone; whether that was for us to do."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # a lost node is told in one sentence
-    try:
-        import ray
-    except ImportError:
-        raise UserError(
-            "--engine ray needs Ray, which is not installed; `pip install 'leakboard[cluster]'`."
-        ) from None
-    if ray.is_initialized():
-        return False
-    if address and "://" in address:
-        raise UserError(
-            f"--address {address} is not host:port; run the command on a node of the cluster."
-        )
-    try:
-        ray.init(
-            address=address, log_to_driver=False, logging_level=logging.CRITICAL,
-            include_dashboard=None if address or "RAY_ADDRESS" in os.environ else False,
-        )  # fmt: skip
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise UserError(
-            f"No Ray cluster can be joined at {address or 'this machine'}: "
-            f"{_sentence(error)}; `ray start` makes this machine a node."
-        ) from error
-    return True
-
-
-def _living() -> list[dict[str, Any]]:
-    import ray
-
-    return [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
-
-
-def _is_alive(node: Node) -> bool:
-    return any(found["NodeID"] == node.identity for found in _living())
-
-
-def _close(actors: Sequence[Any]) -> None:
-    """Let slots remove their folders, and end them whether they have or not."""
-    import ray
-
-    closing = [actor.close.remote() for actor in actors]
-    if closing:
-        ray.wait(closing, num_returns=len(closing), timeout=CLOSE_SECONDS)
-    for actor in actors:
-        ray.kill(actor)
-
-
-def _sentence(error: BaseException) -> str:
-    """The first line of what went wrong, without Ray's traceback."""
-    cause = getattr(error, "cause", None) or error
-    lines = [line for line in str(cause).strip().splitlines() if line.strip()]
-    return (lines[0].rstrip(".:") if lines else type(cause).__name__)[:300]

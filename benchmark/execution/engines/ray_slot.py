@@ -85,6 +85,8 @@ class RaySlot:
 
     def __init__(self, settings: SlotSettings) -> None:
         os.environ["LEAKBOARD_SUBMISSIONS"] = settings.submissions
+        with contextlib.suppress(OSError):  # Ray's workers step back, and cells are timed
+            os.setpriority(os.PRIO_PROCESS, 0, 0)
         cache = cache_directory()
         device = f"cuda:{ray.get_gpu_ids()[0]}" if settings.on_gpu else "cpu"
         hidden = [Path(path) for path in (*settings.hidden, settings.cache)]

@@ -52,7 +52,14 @@ def test_run_score_show_site(leakboard: Command, tmp_path: Path) -> None:
     assert files == {path: path.stat().st_mtime_ns for path in results.rglob("*.json")}
 
     assert leakboard("score", "--results", results).stdout.strip() == "3 scored"
-    assert leakboard("score", "--results", results).stdout.strip() == "3 unchanged"
+    scores = {path: path.stat().st_mtime_ns for path in results.rglob("*.score.json")}
+    (lost,) = results.rglob("random.*.score.json")
+    lost.unlink()
+    said = leakboard("score", "--results", results).stdout
+    assert "1 scored" in said  # what has changed, and nothing else
+    assert "2 unchanged" in said
+    left = [path for path, changed in scores.items() if path.stat().st_mtime_ns == changed]
+    assert sorted(left) == sorted(path for path in scores if path != lost)
 
     rows = json.loads(leakboard("show", "--results", results, "--json").stdout)
     keys = {"suite", "task", "attack", "defense", "status", "reason", "metrics", "seconds",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import cast
 
@@ -13,6 +14,7 @@ from benchmark.errors import UserError
 from benchmark.execution import sandbox
 from benchmark.execution.engines.engine import Engine
 from benchmark.execution.engines.local import LocalEngine
+from benchmark.execution.engines.ray import RayEngine
 from benchmark.files import file_digest
 from benchmark.results.schema import Record, Status
 from benchmark.runs.attack_run import Run
@@ -40,35 +42,129 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, plugins: Path) -> Iterator
         yield running
 
 
+@pytest.fixture(scope="module")
+def remote(cluster: TestCluster) -> Iterator[tuple[RayEngine, list[str]]]:
+    """An engine on one node, after the tests that need nodes of their own."""
+    cache = cluster.add()
+    with on_cluster(cluster) as running:
+        yield running
+    assert _files(cache) == []  # neither text nor weights stay on a node
+
+
 def run(engine: Engine, cells: list[Cell], seconds: float = 60.0) -> list[Record]:
     return Run(engine, Quiet(), seconds, 4000.0, "cpu").run(cells)
 
 
-def test_records_are_those_of_the_local_engine(
+def test_a_node_with_a_weaker_sandbox_is_refused(
     cluster: TestCluster, engine: LocalEngine, catalogs: Catalogs, tmp_path: Path,
+    few_snapshots: None,
+) -> None:  # fmt: skip
+    if sandbox.sandbox_kind() == sandbox.AUDIT_HOOK:
+        pytest.skip("there is no weaker sandbox than the one here")
+    run(engine, cells_of(catalogs, tmp_path / "here", "random"))  # makes the snapshots
+    cluster.add(LEAKBOARD_SANDBOX=sandbox.AUDIT_HOOK)
+    with (
+        pytest.raises(UserError, match=r"its sandbox is audit-hook, and at least .* is asked"),
+        on_cluster(cluster),
+    ):
+        pass
+    with on_cluster(cluster, sandbox.AUDIT_HOOK) as (weak, _):  # told otherwise
+        (record,) = run(weak, cells_of(catalogs, tmp_path / "there", "random"))
+    assert record.status is Status.OK
+    assert record.provenance.sandbox == sandbox.AUDIT_HOOK
+    cluster.lose_all()
+
+
+def test_records_are_those_of_the_local_engine(
+    remote: tuple[RayEngine, list[str]], engine: LocalEngine, catalogs: Catalogs, tmp_path: Path,
     few_snapshots: None, cache: Path,
 ) -> None:  # fmt: skip
     """Snapshots, cells, a training and a federated one: every kind of job that a run has."""
-    node = cluster.add(cpus=1)
-    here, there = tmp_path / "here", tmp_path / "there"
+    there, told = remote
     plan = "bag_of_words,public_sentences,naughty[way=second]", "gaussian_noise"
-    with on_cluster(cluster) as (remote, told):
-        run(remote, cells_of(catalogs, there, *plan))
-        trained = train(remote, catalogs, tmp_path / "trained there")
-        limited = cells_of(catalogs, tmp_path, "naughty[way=hang],naughty[way=memory]")
-        over = Run(remote, Quiet(), 3.0, 1200.0, "cpu").run(limited)
-        (only,) = [n for n in remote.nodes.values() if n.slots]
-    assert [record.status for record in over] == [Status.TIMEOUT, Status.OUT_OF_MEMORY]
+    run(there, cells_of(catalogs, tmp_path / "there", *plan))
+    trained = train(there, catalogs, tmp_path / "trained there")
     made = take_snapshots(cache)
-    run(engine, cells_of(catalogs, here, *plan))
+    run(engine, cells_of(catalogs, tmp_path / "here", *plan))
     assert len(made) == FEW
     assert made == take_snapshots(cache)
-    assert len(stable(here)) == 3
-    assert stable(here) == stable(there)
+    assert len(stable(tmp_path / "here")) == 3
+    assert stable(tmp_path / "here") == stable(tmp_path / "there")
     assert trained == train(engine, catalogs, tmp_path / "trained here")
     assert told == []
-    assert set(only.sent.values()) == {1}  # each public file went there once
-    assert not [path for path in node.rglob("*") if path.is_file()]  # and nothing stayed
+    (node,) = [node for node in there.nodes.values() if node.sent]
+    assert set(node.sent.values()) == {1}  # each public file went there once
+    assert node.facts is not None
+    kept = {path.parent.parent.name for path in _files(Path(node.facts.cache))}
+    assert kept == {"shipped"}  # no private file has stayed
+
+
+def test_limits_hold_there_too(
+    remote: tuple[RayEngine, list[str]], catalogs: Catalogs, tmp_path: Path, few_snapshots: None
+) -> None:
+    cells = cells_of(catalogs, tmp_path, "naughty[way=hang],naughty[way=memory]")
+    over = Run(remote[0], Quiet(), 3.0, 1200.0, "cpu").run(cells)
+    assert [record.status for record in over] == [Status.TIMEOUT, Status.OUT_OF_MEMORY]
+
+
+def test_a_node_may_join_and_costs_its_running_cell_when_it_is_lost(
+    cluster: TestCluster, remote: tuple[RayEngine, list[str]], catalogs: Catalogs, tmp_path: Path,
+    few_snapshots: None,
+) -> None:  # fmt: skip
+    engine, told = remote
+    cluster.add()
+    wait_for(lambda: len(engine.devices) == 2)
+    cells = cells_of(catalogs, tmp_path, sleepers(6, 1.5))
+    assert len(cells) == 6
+
+    class LosesANode(Quiet):
+        def ended(self, cell: Cell, record: Record) -> None:
+            cluster.lose(-1)
+
+    records = Run(engine, LosesANode(), 60.0, 4000.0, "cpu").run(cells)
+    assert [record.status for record in records] == [Status.OK] * 6
+    assert any("was lost" in sentence for sentence in told)
+    assert len(told) <= 2  # the cell that ran there, and the slot
+    assert cells_of(catalogs, tmp_path, sleepers(6, 1.5)) == []
+
+
+def test_a_job_that_is_lost_again_and_again_is_recorded(
+    remote: tuple[RayEngine, list[str]], catalogs: Catalogs, tmp_path: Path, few_snapshots: None
+) -> None:
+    engine, _ = remote
+    over, killed = threading.Event(), set[int]()
+
+    def kill_busy_slots() -> None:
+        while not over.wait(0.1):
+            for process in busy_slots():
+                killed.add(process.pid)
+                process.kill()
+
+    killer = threading.Thread(target=kill_busy_slots)
+    killer.start()
+    try:
+        (record,) = run(engine, cells_of(catalogs, tmp_path, "naughty[way=hang]"))
+    finally:
+        over.set()
+        killer.join()
+    (next_one,) = run(engine, cells_of(catalogs, tmp_path, "random"))
+    assert record.status is Status.ERROR
+    assert "was lost" in record.reason
+    assert "tried 3 times" in record.reason
+    assert len(killed) == 3
+    assert next_one.status is Status.OK
+
+
+def wait_for(holds: Callable[[], bool], seconds: float = 120.0) -> None:
+    """Come back once something holds."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock"]
 
 
 def train(engine: Engine, catalogs: Catalogs, results: Path) -> list[dict[str, object]]:
@@ -87,72 +183,3 @@ def take_snapshots(cache: Path) -> list[str]:
     for path in found:
         path.unlink()
     return digests
-
-
-def test_a_node_that_is_lost_costs_its_running_cell_only(
-    cluster: TestCluster, catalogs: Catalogs, tmp_path: Path, few_snapshots: None
-) -> None:
-    cluster.add()
-    cells = cells_of(catalogs, tmp_path, sleepers(6, 1.5))
-    assert len(cells) == 6
-
-    class LosesANode(Quiet):
-        def ended(self, cell: Cell, record: Record) -> None:
-            cluster.lose(1)
-
-    with on_cluster(cluster) as (engine, told):
-        assert len(engine.devices) == 2
-        records = Run(engine, LosesANode(), 60.0, 4000.0, "cpu").run(cells)
-    assert [record.status for record in records] == [Status.OK] * 6
-    assert len(told) <= 2  # the cell that ran there, and the slot
-    assert any("was lost" in sentence for sentence in told)
-    assert cells_of(catalogs, tmp_path, sleepers(6, 1.5)) == []
-
-
-def test_a_job_that_is_lost_again_and_again_is_recorded(
-    cluster: TestCluster, catalogs: Catalogs, tmp_path: Path, few_snapshots: None
-) -> None:
-    over, killed = threading.Event(), set[int]()
-
-    def kill_busy_slots() -> None:
-        while not over.wait(0.1):
-            for process in busy_slots():
-                killed.add(process.pid)
-                process.kill()
-
-    killer = threading.Thread(target=kill_busy_slots)
-    with on_cluster(cluster) as (engine, _):
-        killer.start()
-        try:
-            (record,) = run(engine, cells_of(catalogs, tmp_path, "naughty[way=hang]"))
-        finally:
-            over.set()
-            killer.join()
-        (next_one,) = run(engine, cells_of(catalogs, tmp_path, "random"))
-    assert record.status is Status.ERROR
-    assert "was lost" in record.reason
-    assert "tried 3 times" in record.reason
-    assert len(killed) == 3
-    assert next_one.status is Status.OK
-
-
-def test_a_node_with_a_weaker_sandbox_is_refused(
-    cluster: TestCluster, catalogs: Catalogs, tmp_path: Path, few_snapshots: None
-) -> None:
-    if sandbox.sandbox_kind() == sandbox.AUDIT_HOOK:
-        pytest.skip("there is no weaker sandbox than the one here")
-    cluster.lose(0)
-    cluster.add(LEAKBOARD_SANDBOX=sandbox.AUDIT_HOOK)
-    with (
-        pytest.raises(UserError, match=r"its sandbox is audit-hook, and at least .* is asked"),
-        on_cluster(cluster),
-    ):
-        pass
-    with on_cluster(cluster, sandbox.AUDIT_HOOK) as (engine, _):  # told otherwise
-        (record,) = run(engine, cells_of(catalogs, tmp_path, "random"))
-    assert record.status is Status.OK
-    assert record.provenance.sandbox == sandbox.AUDIT_HOOK
-    cluster.add()
-    with on_cluster(cluster) as (engine, told):
-        assert len(engine.devices) == 1
-    assert [sentence for sentence in told if "takes no jobs" not in sentence] == []
