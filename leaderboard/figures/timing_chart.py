@@ -33,7 +33,7 @@ def ratio_history(history: TimingHistory) -> Figure | None:
         base.mark_line(color=COLORS[0]),
         base.mark_point(color=COLORS[0], filled=True, size=40, opacity=1),
     )
-    header = alt.Header(labelLimit=215, labelFontSize=11)
+    header = alt.Header(labelLimit=240, labelFontSize=9)
     chart = (
         layer.properties(width=215, height=80)
         .facet(facet=alt.Facet("test:N", title=None, header=header), columns=4)

@@ -141,7 +141,7 @@ def load_timings(paths: Iterable[Path]) -> TimingHistory | None:
         UserError: a file cannot be read, or holds something else; or a folder holds none.
     """
     runs = [load_timing(file) for path in paths for file in _files(path)]
-    once = {(run.datetime, run.commit_info.id): run for run in runs}
+    once = {run.model_dump_json(exclude={"datetime"}): run for run in runs}  # stored twice
     ordered = sorted(once.values(), key=lambda run: (run.datetime, run.commit_info.id))
     return TimingHistory(tuple(ordered)) if ordered else None
 

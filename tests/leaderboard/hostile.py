@@ -102,17 +102,17 @@ def _catalog() -> Catalog:
 def write_hostile_timings(folder: Path) -> Path:
     """Two files of pytest-benchmark whose every text is the script."""
     for number in range(2):
-        _write_hostile_timing(folder / f"{number}.json", HOSTILE + number * "!")
+        _write_hostile_timing(folder / f"{number}.json", 2.0 + number)
     return folder
 
 
-def _write_hostile_timing(file: Path, when: str) -> None:
+def _write_hostile_timing(file: Path, ratio: float) -> None:
     stats = {"min": 0.1, "median": 0.2, "mean": 0.2, "rounds": 3}
-    test = {"name": HOSTILE, "fullname": HOSTILE, "stats": stats, "extra_info": {"ratio": 2.0}}
+    test = {"name": HOSTILE, "fullname": HOSTILE, "stats": stats, "extra_info": {"ratio": ratio}}
     whole = {
         "benchmarks": [test],
         "machine_info": dict.fromkeys(("system", "python_version", "processor"), HOSTILE),
         "commit_info": {"id": HOSTILE},
-        "datetime": when,
+        "datetime": HOSTILE,
     }
     file.write_text(json.dumps(whole))
