@@ -204,7 +204,8 @@ class Reader:
             whole = [sentence.ids for sentence in more if sentence.whole]
             if not peels or not whole or len(whole) >= left.observation.batch_size:
                 return found + more
-            rest = self.peeling.without(left, whole, observation.batch_size)
+            batch = observation.batch_size
+            rest = None if effort.is_over() else self.peeling.without(left, whole, batch)
             if rest is None:
                 return found + search(False)
             found, left = found + more, rest
