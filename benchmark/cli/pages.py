@@ -30,7 +30,7 @@ def score(
 
 
 def score_records(results: Path, force: bool = False) -> int:
-    """Score what is there and say so; returns for how many something is missing or damaged."""
+    """Score all records and print the counts; returns how many lack something or are damaged."""
     from benchmark.results import scoring, worst_case
 
     counts: dict[str, int] = defaultdict(int)
