@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from benchmark.plugins.registry import all_tasks, load_task, model_package
-from benchmark.spec import Public
-from submissions.blocks.alignment.reading import _inputs, row_space
+from benchmark.spec import Observation, Public
+from submissions.blocks.alignment.reading import _inputs, first_reading, row_space
 
 LAYERS = {
     "mini/agnews-fl": "bilstm.forwards.input_map",
@@ -35,6 +35,19 @@ def test_a_layer_reads_what_a_whole_forward_pass_hands_it(task: str) -> None:
     whole = read[0].double().transpose(0, 1)  # (P, V, D)
     assert len(found) == (1 if task == "mini/agnews-fl" else 3), "places matter to a Transformer"
     assert torch.allclose(found, whole[: len(found)], atol=1e-6)
+
+
+@pytest.mark.parametrize("task", LAYERS)
+def test_a_layer_above_the_pooling_reads_no_words(task: str) -> None:
+    """A client that shares no more than its output layer gives this attack nothing to read."""
+    folder = load_task(all_tasks()[task]).model_directory
+    model, _ = model_package().open_model(folder, "classification", "float32", torch.device("cpu"))
+    table = model.get_input_embeddings().weight.detach()[:20]  # type: ignore[operator]
+    tensors = {"classifier.weight": torch.randn_like(model.get_parameter("classifier.weight"))}
+    observation = SimpleNamespace(
+        public=SimpleNamespace(model=model, table=table), update=SimpleNamespace(tensors=tensors)
+    )
+    assert first_reading(cast("Observation", observation), places=3, tolerance=1e-4) is None
 
 
 def test_the_row_space_holds_what_was_summed_and_nothing_else() -> None:

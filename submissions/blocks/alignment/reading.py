@@ -74,9 +74,17 @@ def row_space(gradient: Tensor, tolerance: float) -> Tensor:
 
 @torch.no_grad()
 def _order_of_use(public: Public, layers: list[nn.Linear]) -> list[nn.Linear]:
-    """The linear layers in the order in which a forward pass comes to them."""
+    """The linear layers in the order in which a forward pass comes to them.
+
+    Layers that read one vector of a whole sentence, (B, D), are left out: it is a mixture.
+    """
     used: list[nn.Linear] = []
-    hooks = [layer.register_forward_hook(lambda m, i, o: used.append(m)) for layer in layers]
+
+    def keep(layer: nn.Linear, given: tuple[Tensor, ...], output: Tensor) -> None:
+        if given[0].ndim == 3:
+            used.append(layer)
+
+    hooks = [layer.register_forward_hook(keep) for layer in layers]
     assert public.table is not None
     try:
         _run(public, public.table[:1, None, :])
