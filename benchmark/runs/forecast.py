@@ -24,7 +24,7 @@ BASE_GB = 2.0
 REFERENCE = Footprint(23)
 """MiniLM, which most published times are of; others are named in their suite."""
 
-Planned = tuple[Task, ConfiguredSubmission, ConfiguredSubmission]
+PlanLine = tuple[Task, ConfiguredSubmission, ConfiguredSubmission]
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,16 @@ class Forecast:
     """Attacks of which no published record tells the time, which count as none."""
 
 
-def forecast(suite: Suite, planned: Sequence[Planned], published: Path) -> Forecast:
+def forecast(suite: Suite, pairs: Sequence[PlanLine], published: Path) -> Forecast:
     """Downloads, memory and time of a plan."""
-    usual = {attack.entry.name: _usual_steps(attack) for _, attack, _ in planned}
+    usual = {attack.entry.name: _usual_steps(attack) for _, attack, _ in pairs}
     rates = measured_rates(published, usual)
-    models = {reference for task, _, _ in planned for reference in _references(task)}
+    models = {reference for task, _, _ in pairs for reference in _references(task)}
     sizes = {name: suite.footprints.get(name, REFERENCE) for name in sorted(models)}
-    seconds = [_seconds(task, attack, sizes, rates) for task, attack, _ in planned]
-    names = {attack.entry.name for _, attack, _ in planned}
+    seconds = [_seconds(task, attack, sizes, rates) for task, attack, _ in pairs]
+    names = {attack.entry.name for _, attack, _ in pairs}
     return Forecast(
-        cells=len(planned),
+        cells=len(pairs),
         downloads={name: size.download_mb for name, size in sizes.items() if size.download_mb},
         memory_gb=max((_memory(size) for size in sizes.values()), default=0.0),
         hours=sum(seconds) / 3600,
