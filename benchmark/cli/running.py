@@ -133,12 +133,12 @@ def _print_forecast(choice: Selection, catalogs: tuple[Catalog, Catalog]) -> boo
     from benchmark.paths import ROOT
     from benchmark.plugins.registry import get_suite
     from benchmark.runs.forecast import forecast, lines
-    from benchmark.runs.plan import pairs_of_plan
+    from benchmark.runs.plan import plan_pairs
 
     suite = get_suite(choice.suite)
     if not any(size.download_mb for size in suite.footprints.values()):
         return False
-    pairs = pairs_of_plan(choice, *catalogs)
+    pairs = plan_pairs(choice, *catalogs)
     for task, attack, defense in pairs:
         print(f"to run  {task.name} · {attack.name} · {defense.name}")
     for line in lines(forecast(suite, pairs, ROOT / RESULTS)):

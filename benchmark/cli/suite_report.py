@@ -24,8 +24,15 @@ Made by `leakboard report --suite {suite}` from the published records under
 """
 NOTHING = "*Nothing of this was measured.*\n"
 MISSING_INTRODUCTION = """\
-What the suite's plan has and nobody has run, or what failed. `leakboard run --suite {suite}` goes
-on from the published records.
+What the suite's plan has and nobody has run, or what failed. To go on from the published records in
+a folder of your own, whose texts stay there:
+
+```
+leakboard merge leaderboard/results --out results
+leakboard run --suite {suite} --seed 100 --results results
+leakboard score --results results
+leakboard publish --suite {suite} --results results
+```
 """
 
 

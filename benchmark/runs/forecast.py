@@ -24,7 +24,7 @@ BASE_GB = 2.0
 REFERENCE = Footprint(23)
 """MiniLM, which most published times are of; others are named in their suite."""
 
-CellParts = tuple[Task, ConfiguredSubmission, ConfiguredSubmission]
+PlanLine = tuple[Task, ConfiguredSubmission, ConfiguredSubmission]
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,16 @@ class Forecast:
     """Attacks of which no published record tells the time, which count as none."""
 
 
-def forecast(suite: Suite, cells: Sequence[CellParts], published: Path) -> Forecast:
+def forecast(suite: Suite, pairs: Sequence[PlanLine], published: Path) -> Forecast:
     """Downloads, memory and time of a plan."""
-    usual = {attack.entry.name: _usual_steps(attack) for _, attack, _ in cells}
+    usual = {attack.entry.name: _usual_steps(attack) for _, attack, _ in pairs}
     rates = measured_rates(published, usual)
-    models = {reference for task, _, _ in cells for reference in _references(task)}
+    models = {reference for task, _, _ in pairs for reference in _references(task)}
     sizes = {name: suite.footprints.get(name, REFERENCE) for name in sorted(models)}
-    seconds = [_seconds(task, attack, sizes, rates) for task, attack, _ in cells]
-    names = {attack.entry.name for _, attack, _ in cells}
+    seconds = [_seconds(task, attack, sizes, rates) for task, attack, _ in pairs]
+    names = {attack.entry.name for _, attack, _ in pairs}
     return Forecast(
-        cells=len(cells),
+        cells=len(pairs),
         downloads={name: size.download_mb for name, size in sizes.items() if size.download_mb},
         memory_gb=max((_memory(size) for size in sizes.values()), default=0.0),
         hours=sum(seconds) / 3600,

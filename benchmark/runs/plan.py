@@ -105,14 +105,14 @@ def plan_cells(
     """All cells of a selection, in the suite's order, each once."""
     cells: dict[Path, Cell] = {}
     known = Known(results)
-    for task, attack, defense in pairs_of_plan(selection, attacks, defenses):
+    for task, attack, defense in plan_pairs(selection, attacks, defenses):
         cell = make_cell(selection, load_task(task), attack, defense, results, known)
         cells.setdefault(cell.path, cell)
     known.records.save()
     return list(cells.values())
 
 
-def pairs_of_plan(
+def plan_pairs(
     selection: Selection, attacks: Catalog, defenses: Catalog
 ) -> list[tuple[Task, ConfiguredSubmission, ConfiguredSubmission]]:
     """Task, attack and defense of each line; every name is right before anything is loaded."""

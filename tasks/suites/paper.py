@@ -1,9 +1,9 @@
 """The `paper` suite: each paper's own models, corpora, batch sizes and sample counts, for a GPU.
 
 Weights and corpora come from the hub and are pinned at the first download (tasks/hub_lock.py).
-Enron messages and IWSLT pairs are files in the folder that LEAKBOARD_DATA names, since the hub
-has them only as programs. Word vectors of width 300 are in no package: the BiLSTM has GloVe's of
-width 50. How to run it: docs/gpu.md.
+Enron's messages and the IWSLT pairs are files in the folder that LEAKBOARD_DATA names, since the
+hub has them only as programs. Word vectors of width 300 are in no package: the BiLSTM has GloVe's
+of width 50. How to run it: docs/gpu.md.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from benchmark.plugins.registry import get_suite
 from benchmark.results.schema import Record
 from benchmark.results.store import record_path
 from benchmark.runs import forecast
-from benchmark.runs.plan import Selection, pairs_of_plan
+from benchmark.runs.plan import Selection, plan_pairs
 from tests.in_process import leakboard
 
 STORED = Path(__file__).parent.parent / "results" / "stored" / "record-v2.json"
@@ -32,8 +32,8 @@ def published(tmp_path: Path) -> Path:
 def predicted(
     task: str, attack: str, catalogs: tuple[Catalog, Catalog], published: Path
 ) -> forecast.Forecast:
-    planned = pairs_of_plan(Selection("paper", task, attack), *catalogs)
-    return forecast.forecast(get_suite("paper"), planned, published)
+    pairs = plan_pairs(Selection("paper", task, attack), *catalogs)
+    return forecast.forecast(get_suite("paper"), pairs, published)
 
 
 def test_time_grows_with_parameters_sentences_snapshots_and_steps(
