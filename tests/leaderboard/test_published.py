@@ -19,8 +19,8 @@ from tests.in_process import leakboard
 
 PUBLISHED = ROOT / "leaderboard" / "results" / "open"
 RECORDS = list(record_files(PUBLISHED)) if PUBLISHED.is_dir() else []
-QUICK_SECONDS = 8.0
-"""Of a whole record that is repeated here."""
+QUICK_SECONDS = 60.0
+"""Of a whole record that is repeated here, on the busy machine that it was made on."""
 
 
 @pytest.fixture(autouse=True)

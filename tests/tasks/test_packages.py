@@ -301,9 +301,12 @@ def test_the_plan_of_the_open_suite_names_what_exists(
     for line in (*SUITE.plan, *SUITE.utility):
         assert line.task in short
         (defense,) = choose(catalogs[1], "defense", line.defense)
+        assert defense.name == line.defense  # as records are called
         strengths.setdefault(defense.entry.name, set()).add(defense.name)
     for line in SUITE.plan:
-        families |= {attack.entry.name for attack in choose(catalogs[0], "attack", line.attack)}
+        (attack,) = choose(catalogs[0], "attack", line.attack)
+        assert attack.name == line.attack
+        families.add(attack.entry.name)
     ours = {path.stem for path in (ROOT / "submissions" / "attacks").glob("[a-z]*.py")}
     assert families == ours
     for name in ("gaussian_noise", "prune", "mask", "dpsgd"):

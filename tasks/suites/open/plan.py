@@ -26,11 +26,12 @@ PANELS: dict[ObjectiveName, tuple[str, ...]] = {
 """What every defense has to face. FILM's search takes minutes a sentence of SmolLM2, and starts
 from the bag of words, which is in the panel."""
 
-NOISE = tuple(f"gaussian_noise[sigma={sigma}]" for sigma in (0.001, 0.01, 0.1))
-PRUNING = tuple(f"prune[ratio={ratio}]" for ratio in (0.9, 0.99))
-MASKING = tuple(f"mask[ratio={ratio}]" for ratio in (0.5, 0.9))
+NOISE = ("gaussian_noise[sigma=0.001]", "gaussian_noise", "gaussian_noise[sigma=0.1]")
+PRUNING = ("prune[ratio=0.9]", "prune")
+MASKING = ("mask", "mask[ratio=0.9]")
 PRIVATE = tuple(f"dpsgd[epsilon={epsilon}]" for epsilon in (8.0, 64.0))
 FREEZING = ("freeze_embeddings", "freeze_both")
+"""As records call them: σ = 0.01, 99 % pruned and half masked are the plain names."""
 STRENGTHS = (*NOISE, *PRUNING, *PRIVATE, "freeze_embeddings")
 SIMPLE = (NOISE[1], PRUNING[1], PRIVATE[0], "freeze_embeddings")
 """One strength of each kind."""
