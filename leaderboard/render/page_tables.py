@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from benchmark.metrics.table import METRICS, on_boards
-from benchmark.results.schema import MetricValue
+from benchmark.results.schema import MetricValue, Provenance
 from leaderboard.data.catalog import SubmissionRow
 from leaderboard.data.defenses import DefenseBoard
 from leaderboard.data.rows import Row
@@ -24,17 +24,14 @@ def result_rows(results: Iterable[Result], metrics: Sequence[str] = ()) -> str:
 
 
 def _result_rows(each: Result, metrics: Sequence[str]) -> Iterator[Fields]:
-    row, origin = each.row, each.row.record.provenance
+    row = each.row
     cell = _cell(row) | {"status": str(row.status), "reason": row.reason, "failed": row.failed}
     cost: Fields = {
         "seconds": row.seconds,
         "peak_mb": row.record.peak_mb,
         "prepare_seconds": row.record.prepare_seconds,
         "verified": row.verified is not None,
-        "device": origin.device,
-        "processor": origin.processor,
-        "git_commit": origin.git_commit,
-        "created": origin.created.isoformat(),
+        **_origin(row.record.provenance),
     }
     known = row.score.metrics if row.score else {}
     shown = [name for name in known if on_boards(name) and (not metrics or name in metrics)]
@@ -42,6 +39,29 @@ def _result_rows(each: Result, metrics: Sequence[str]) -> Iterator[Fields]:
         yield cell | _measured(each, name) | cost
     if not shown:
         yield cell | cost
+
+
+def _origin(origin: Provenance) -> Fields:
+    """What is needed to repeat a row."""
+    packages = ", ".join(f"{name} {release}" for name, release in sorted(origin.packages.items()))
+    return {
+        "created": origin.created.isoformat(),
+        "git_commit": origin.git_commit,
+        "git_dirty": origin.git_dirty,
+        "device": origin.device,
+        "processor": origin.processor,
+        "cores": origin.cores,
+        "memory_gb": origin.memory_gb,
+        "threads": origin.threads,
+        "tf32": origin.tf32,
+        "python": origin.python,
+        "packages": packages,
+        "platform": origin.platform,
+        "sandbox": origin.sandbox,
+        "attack_digest": origin.attack_digest,
+        "defense_digest": origin.defense_digest,
+        "fingerprint": origin.fingerprint,
+    }
 
 
 def _cell(row: Row) -> Fields:

@@ -53,6 +53,8 @@ def test_a_tasks_table_has_every_score_of_its_cells(
     assert cell.score is not None
     mean = found["dager", "none", "0", "rougeL"]
     assert float(mean) == cell.score.metrics["rougeL"].mean
+    origins = {r["fingerprint"] for r in rows if (r["attack"], r["defense"]) == ("dager", "none")}
+    assert cell.record.provenance.fingerprint in origins
 
 
 def test_a_snapshots_scores_are_those_of_the_cells_page(
