@@ -115,10 +115,13 @@ def execute(
     if sandbox.sandbox_kind() == sandbox.AUDIT_HOOK:
         print(NOT_CONTAINED, file=sys.stderr)
     for folder in (cache_directory(), *engine.hidden):
-        require_writable(folder)
-        remove_parts(folder)
+        if not folder.is_file():  # `verify` hides single records, and writes elsewhere
+            require_writable(folder)
+            remove_parts(folder)
     limit = memory_limit_gb * 1024 or engine.memory_mb()
-    missing = sorted((cell for cell in cells if not cell.cached), key=_longest_first)
+    missing = [cell for cell in cells if not cell.cached]
+    if engine.longest_first:
+        missing.sort(key=lambda cell: -cell.expected_seconds)
     attacked = [cell for cell in missing if isinstance(cell, Cell)]
     trained = [cell for cell in missing if isinstance(cell, Trial)]
     with live or nullcontext(), RunDisplay([*attacked, *trained], live, out) as display:
@@ -141,8 +144,3 @@ def plan_line(cells: Sequence[Cell | Trial], engine: Engine) -> str:
     cached = f"{len(cells) - len(to_run)} cached, {len(to_run)} to run"
     when = f", expected time {duration(expected)}" if to_run else ""
     return f"{count(len(cells), 'cell')}: {cached}{when}"
-
-
-def _longest_first(cell: Cell | Trial) -> float:
-    """Key of an order in which no long cell is left over at the end; others keep their places."""
-    return -cell.expected_seconds

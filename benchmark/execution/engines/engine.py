@@ -28,6 +28,8 @@ class Engine(ABC):
 
     retries = 0
     """How often a job whose worker was lost is tried again."""
+    longest_first = False
+    """Whether long cells come first, so that none is left over at the end, or as the plan says."""
 
     def __init__(self, threads: int, hidden: Sequence[Path] = ()) -> None:
         self.threads = threads

@@ -76,6 +76,7 @@ class RayEngine(Engine):
     """Slots on all nodes of a cluster that are fit for them."""
 
     retries = RETRIES
+    longest_first = True
 
     def __init__(
         self,
