@@ -108,7 +108,7 @@ class ForkServer:
         next_look, pause = time.monotonic(), FIRST_LOOK_SECONDS
         said, ended, status = Said(self.emit), False, 0
         while True:
-            ready, _, _ = select.select([reader], [], [], pause)  # the end of a job wakes it, too
+            ready, _, _ = select.select([reader], [], [], 0.02)
             chunk = os.read(reader, 1 << 20) if ready else None
             said.take(chunk or b"")
             if not ended:
@@ -206,10 +206,9 @@ class MemoryGauge:
         import psutil
 
         total = 0
-        for number in _descendants():
+        for member in psutil.Process().children(recursive=True):
             with contextlib.suppress(psutil.Error):
-                member = psutil.Process(number)
-                waits = self.keeper in (number, member.ppid())  # keeper and root
+                waits = self.keeper in (member.pid, member.ppid())  # keeper and root
                 if not (waits and self.namespaces):
                     total += member.memory_info().rss
         return total
@@ -221,23 +220,6 @@ class MemoryGauge:
                 self._handles = socket.recv_fds(self._mounts, 1, 4)[1]
         states = map(os.fstatvfs, self._handles)
         return sum((state.f_blocks - state.f_bfree) * state.f_frsize for state in states)
-
-
-def _descendants() -> list[int]:
-    """All processes below this one, from what the kernel lists of each: no look at all others."""
-    import psutil
-
-    if not Path(f"/proc/self/task/{os.getpid()}/children").exists():
-        return [member.pid for member in psutil.Process().children(recursive=True)]
-    found, todo = list[int](), [os.getpid()]
-    while todo:
-        tasks = Path(f"/proc/{todo.pop()}/task")
-        with contextlib.suppress(OSError):  # it has just ended
-            for task in os.listdir(tasks):
-                below = [int(word) for word in (tasks / task / "children").read_text().split()]
-                found += below
-                todo += below
-    return found
 
 
 def _verdict(status: int) -> Verdict | None:
