@@ -23,6 +23,7 @@ from benchmark.runs.compatibility import incompatibility_with_update
 from benchmark.runs.plan import Cell, handed_over
 from benchmark.runs.threat_model import tell
 from benchmark.snapshots.verify import build
+from benchmark.status import Status
 from benchmark.suites import Task
 
 Answer = tuple[object, ...]
@@ -114,6 +115,7 @@ def answers(tried: TrialOutcome) -> dict[int, Answer]:
     }
 
 
-def cut_by_clock(tried: TrialOutcome) -> bool:
-    """Whether time has cut an answer, so that another may differ."""
-    return any(event.stopped_by_clock for event in tried.answers.values())
+def cut_short(tried: TrialOutcome) -> bool:
+    """Whether time or memory has cut an answer, so that another may differ."""
+    ended = tried.outcome.status in (Status.TIMEOUT, Status.OUT_OF_MEMORY)
+    return ended or any(event.stopped_by_clock for event in tried.answers.values())

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from benchmark.conformance.attack_answers import AnswerCheck
-from benchmark.conformance.attack_trials import AttackTrial, AttackTrials, answers, cut_by_clock
+from benchmark.conformance.attack_trials import AttackTrial, AttackTrials, answers, cut_short
 from benchmark.conformance.baselines import METRICS, Baselines, scored
 from benchmark.conformance.behavior import behavior, device_problems
 from benchmark.conformance.metadata import OBJECTIVES
@@ -83,10 +83,10 @@ class AttackCheck:
 
     def _repeated(self, working: Sequence[Tried]) -> Iterator[Problem]:
         """The same seed once more: other global states, the other way round, one by one."""
-        before = [(trial, outcome) for trial, outcome in working if not cut_by_clock(outcome)]
+        before = [(trial, outcome) for trial, outcome in working if not cut_short(outcome)]
         again = [replace(t, backwards=True, jointly=False, stir=1) for t, _ in before]
         for (trial, outcome), (_, other) in zip(before, self._run(again), strict=True):
-            if not cut_by_clock(other) and answers(other) != answers(outcome):
+            if not cut_short(other) and answers(other) != answers(outcome):
                 yield self._difference(trial, outcome)
                 return
 
