@@ -317,8 +317,9 @@ def main() -> None:
     import torch  # noqa: F401
     import transformers  # noqa: F401
 
-    from benchmark.execution import worker  # noqa: F401
+    from benchmark.execution import accelerator, worker  # noqa: F401
 
+    accelerator.compute_exactly()
     ForkServer(Isolation(limits, namespaces.available())).serve()
 
 
