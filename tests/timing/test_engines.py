@@ -1,7 +1,8 @@
 """What the harness adds to a cell, and what a second node saves, on both engines.
 
 What it adds is counted in processor time of all processes below this one, as everywhere in these
-tests: time that other programs take of the machine is not the harness's.
+tests: time that other programs take of the machine is not the harness's, and neither is what Ray's
+servers take when there is nothing to do.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 import psutil
 import pytest
@@ -75,8 +77,15 @@ def processor_seconds() -> float:
     return total
 
 
+def idle_share() -> float:
+    """Of a core, what is taken while no cell runs: Ray's own servers, on all nodes of the test."""
+    before = processor_seconds()
+    time.sleep(WAIT)
+    return (processor_seconds() - before) / WAIT
+
+
 def start_seconds(engine: Engine) -> float:
-    """The best time of a job that does next to nothing, on a warm engine."""
+    """The usual time of a job that does next to nothing, on a warm engine."""
     job = Job(DescribeJob(submission=str(ROOT / "submissions/attacks/random.py"), role="attack"))
     assert engine.one(job).events(Described)
     took = []
@@ -84,7 +93,7 @@ def start_seconds(engine: Engine) -> float:
         start = time.perf_counter()
         engine.one(job)
         took.append(time.perf_counter() - start)
-    return min(took)
+    return median(took)
 
 
 def test_two_nodes_are_faster_than_one(
@@ -122,11 +131,12 @@ def test_the_harness_adds_little_to_a_cell_on_this_machine(
 
 def _check_overhead(name: str, engine: Engine, catalogs: Catalogs, results: Path) -> None:
     took = measure(engine, catalogs, results, sleepers(2, WAIT))
-    overhead, start = took.processor / (2 * WAIT), start_seconds(engine)
+    idle, start = idle_share(), start_seconds(engine)
+    overhead = (took.processor - idle * took.seconds) / (2 * WAIT)
     passed = took.seconds / (2 * WAIT) - 1
     print(
         f"\n{name}: the harness takes {overhead:.1%} of cells of {WAIT:g} s ({passed:.1%} more "
-        f"passed by the clock), a worker starts in {start:.3f} s"
+        f"passed by the clock; idle servers take {idle:.1%}), a worker starts in {start:.3f} s"
     )
     assert overhead <= 0.05
     assert start <= 0.5
