@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import os
 import socket
 import sys
@@ -91,7 +92,12 @@ class Isolation:
     """Whether the kernel grants namespaces."""
 
     def fork(self, job: JobDirectory, memory_mb: float, pipes: Pipes, work: Work) -> int:
-        """Start `work` in a process that sees its own job only; returns the keeper's number."""
+        """Start `work` in a process that sees its own job only; returns the keeper's number.
+
+        Whatever the server has imported is nothing for the job's collector: looking through it
+        would take time, and a copy of the memory that both share.
+        """
+        gc.freeze()
         keeper = os.fork()
         if keeper == 0:
             _run_and_exit(lambda: self._keep(job, memory_mb, pipes, work))
