@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import gc
 import os
 import socket
 import sys
@@ -21,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from benchmark.execution import audit_hook, landlock, namespaces, seccomp
+from benchmark.execution import audit_hook, cheap_forks, landlock, namespaces, seccomp
 from benchmark.execution.sandbox import AUDIT_HOOK, LANDLOCK, Limits
 
 DUMPABLE = 4
@@ -92,12 +91,8 @@ class Isolation:
     """Whether the kernel grants namespaces."""
 
     def fork(self, job: JobDirectory, memory_mb: float, pipes: Pipes, work: Work) -> int:
-        """Start `work` in a process that sees its own job only; returns the keeper's number.
-
-        Whatever the server has imported is nothing for the job's collector: looking through it
-        would take time, and a copy of the memory that both share.
-        """
-        gc.freeze()
+        """Start `work` in a process that sees its own job only; returns the keeper's number."""
+        cheap_forks.prepare_fork()
         keeper = os.fork()
         if keeper == 0:
             _run_and_exit(lambda: self._keep(job, memory_mb, pipes, work))
