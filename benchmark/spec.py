@@ -130,6 +130,9 @@ class Prior(Protocol):
     def sample(self, count: int, max_tokens: int, seed: int) -> list[list[int]]:
         """Sentences drawn from the model, as ids of the task's tokenizer, no special tokens."""
 
+    def sample_many(self, draws: Sequence[tuple[int, int, int]]) -> list[list[list[int]]]:
+        """What `sample` gives for each count, length and seed, drawn together."""
+
 
 @dataclass(frozen=True)
 class Roles:

@@ -268,6 +268,10 @@ class MovedPrior:
         """Sentences drawn from the model."""
         return self.prior.sample(count, max_tokens, seed)
 
+    def sample_many(self, draws: Sequence[tuple[int, int, int]]) -> list[list[list[int]]]:
+        """Several samples."""
+        return self.prior.sample_many(draws)
+
 
 def move_public(public: Public) -> Public:
     """What an attack knows beforehand, with a copy of its model on the device."""

@@ -16,7 +16,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmark.execution import namespaces
@@ -83,8 +83,9 @@ class ForkServer:
         keeper = self.isolation.fork(folder, job.memory_limit_mb, pipes, work)
         os.close(writer)
         theirs.close()
-        with MemoryGauge(keeper, ours, self.isolation.namespaces) as gauge:
-            verdict = self._watch(keeper, reader, gauge, job)
+        gauge = MemoryGauge(keeper, ours, self.isolation.namespaces)
+        with gauge, _end_of(keeper) as end:
+            verdict = self._watch(keeper, [reader, *end], gauge, job)
         if verdict is None:
             short = _killed_for_memory() > killed_before
             verdict = OUT_OF_MEMORY if short else {"status": "error", "reason": "killed by SIGKILL"}
@@ -101,16 +102,22 @@ class ForkServer:
             self.warm = True
 
     def _watch(
-        self, keeper: int, reader: int, gauge: MemoryGauge, job: Assignment
+        self, keeper: int, news: list[int], gauge: MemoryGauge, job: Assignment
     ) -> Verdict | None:
-        """Relay lines until the job is over or has broken a limit; None where it was killed."""
+        """Relay lines until the job is over or has broken a limit; None where it was killed.
+
+        `news` are what it says and, where the kernel tells of it, its end.
+        """
+        reader, *end = news
         deadline = time.monotonic() + job.time_limit
         next_look, pause = time.monotonic(), FIRST_LOOK_SECONDS
         said, ended, status = Said(self.emit), False, 0
         while True:
-            ready, _, _ = select.select([reader], [], [], 0.02)
-            chunk = os.read(reader, 1 << 20) if ready else None
+            ready, _, _ = select.select(news, [], [], pause if end else FIRST_LOOK_SECONDS)
+            chunk = os.read(reader, 1 << 20) if reader in ready else None
             said.take(chunk or b"")
+            if chunk == b"" and end:
+                news = end  # it will say no more, and its end is still to come
             if not ended:
                 done, status = os.waitpid(keeper, os.WNOHANG)
                 ended = bool(done)
@@ -206,11 +213,11 @@ class MemoryGauge:
         import psutil
 
         total = 0
-        for member in psutil.Process().children(recursive=True):
-            with contextlib.suppress(psutil.Error):
-                waits = self.keeper in (member.pid, member.ppid())  # keeper and root
-                if not (waits and self.namespaces):
-                    total += member.memory_info().rss
+        for parent, number in _descendants():
+            waits = self.keeper in (parent, number)  # keeper and root
+            if not (waits and self.namespaces):
+                with contextlib.suppress(psutil.Error):
+                    total += psutil.Process(number).memory_info().rss
         return total
 
     def _in_files(self) -> int:
@@ -220,6 +227,42 @@ class MemoryGauge:
                 self._handles = socket.recv_fds(self._mounts, 1, 4)[1]
         states = map(os.fstatvfs, self._handles)
         return sum((state.f_blocks - state.f_bfree) * state.f_frsize for state in states)
+
+
+@contextlib.contextmanager
+def _end_of(process: int) -> Iterator[list[int]]:
+    """What becomes readable when a child ends; nothing where the kernel has no such handle."""
+    handles = []
+    with contextlib.suppress(OSError, AttributeError):
+        handles.append(os.pidfd_open(process))
+    try:
+        yield handles
+    finally:
+        for handle in handles:
+            os.close(handle)
+
+
+def _descendants() -> Iterator[tuple[int, int]]:
+    """Every process below this one, behind its parent.
+
+    The kernel lists the children of each thread; where it keeps no such lists, all processes of the
+    machine are looked at, which takes ten times as long.
+    """
+    import psutil
+
+    if not Path(f"/proc/self/task/{os.getpid()}/children").exists():
+        for member in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                yield member.ppid(), member.pid
+        return
+    todo = [os.getpid()]
+    while todo:
+        parent = todo.pop()
+        for listed in Path(f"/proc/{parent}/task").glob("*/children"):
+            with contextlib.suppress(OSError):  # it has just ended
+                children = [int(number) for number in listed.read_text().split()]
+                yield from ((parent, child) for child in children)
+                todo += children
 
 
 def _verdict(status: int) -> Verdict | None:
@@ -258,11 +301,9 @@ def _tail(log: Path) -> str:
 
 
 def _kill_descendants() -> None:
-    import psutil
-
-    for process in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            process.kill()
+    for _, process in _descendants():
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(process, signal.SIGKILL)
 
 
 def main() -> None:
@@ -276,8 +317,9 @@ def main() -> None:
     import torch  # noqa: F401
     import transformers  # noqa: F401
 
-    from benchmark.execution import worker  # noqa: F401
+    from benchmark.execution import accelerator, worker  # noqa: F401
 
+    accelerator.compute_exactly()
     ForkServer(Isolation(limits, namespaces.available())).serve()
 
 

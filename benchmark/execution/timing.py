@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import sys
-import time
 from types import TracebackType
 from typing import TYPE_CHECKING
+
+from benchmark.execution.accelerator import accelerator
 
 if TYPE_CHECKING:
     import torch
 
 
 class Stopwatch:
-    """Wall time of a block, with the device's queue drained before and after."""
+    """Time of a block by the device's clock, with its queues drained before and after."""
 
     def __init__(self, device: torch.device) -> None:
-        self.device = device
+        self.accelerator = accelerator(device)
         self.seconds = 0.0
 
     def __enter__(self) -> Stopwatch:
-        synchronize(self.device)
-        self._start = time.perf_counter()
+        self.accelerator.wait()
+        self._start = self.accelerator.mark()
         return self
 
     def __exit__(
@@ -29,16 +30,8 @@ class Stopwatch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        synchronize(self.device)
-        self.seconds = time.perf_counter() - self._start
-
-
-def synchronize(device: torch.device) -> None:
-    """Wait until the device has done everything it was asked to do."""
-    if device.type == "cuda":
-        import torch
-
-        torch.cuda.synchronize(device)
+        self.accelerator.wait()
+        self.seconds = self.accelerator.seconds(self._start, self.accelerator.mark())
 
 
 def process_peak_mb() -> float:
@@ -51,8 +44,4 @@ def process_peak_mb() -> float:
 
 def device_peak_mb(device: torch.device) -> float | None:
     """Largest amount of device memory that tensors took so far, in MiB; None on a CPU."""
-    if device.type != "cuda":
-        return None
-    import torch
-
-    return float(torch.cuda.max_memory_allocated(device)) / 2**20
+    return accelerator(device).peak_mb()

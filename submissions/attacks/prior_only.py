@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from benchmark.spec import Attack, Knowledge, Observation, Recovery
 
 
@@ -16,7 +18,14 @@ class PriorOnly(Attack):
 
     def recover(self, observation: Observation) -> Recovery:
         """As many samples as the batch has sentences, cut to the longest that may occur."""
-        prior = observation.public.prior
+        return self.recover_many([observation])[0]
+
+    def recover_many(self, observations: Sequence[Observation]) -> list[Recovery]:
+        """The same for each, drawn together."""
+        prior = observations[0].public.prior
         assert prior is not None  # granted, since it is needed
-        longest = max(observation.lengths or (observation.public.max_tokens,))
-        return Recovery(prior.sample(observation.batch_size, longest, observation.seed))
+        draws = [
+            (each.batch_size, max(each.lengths or (each.public.max_tokens,)), each.seed)
+            for each in observations
+        ]
+        return [Recovery(sentences) for sentences in prior.sample_many(draws)]

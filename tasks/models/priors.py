@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _LOGITS = 20_000_000
 """How many logits a chunk of sentences may have: bounds memory at about 80 MB in float32."""
+_ROWS = 256
+"""Sentences that are drawn at once."""
 
 
 def open_prior(
@@ -73,12 +76,25 @@ class LanguagePrior:
 
     def sample(self, count: int, max_tokens: int, seed: int) -> list[list[int]]:
         """Sentences at temperature 1, never empty, cut at `max_tokens`, without special tokens."""
-        generator = torch.Generator().manual_seed(seed)
-        sentences: list[list[int]] = []
-        while len(sentences) < count:
-            size = min(256, count - len(sentences))
-            sentences += self._sample_batch(size, max_tokens, generator)
-        return sentences
+        return self.sample_many([(count, max_tokens, seed)])[0]
+
+    def sample_many(self, draws: Sequence[tuple[int, int, int]]) -> list[list[list[int]]]:
+        """The same for each count, length and seed; up to 256 rows share a forward pass."""
+        samples: list[list[list[int]]] = [[] for _ in draws]
+        generators = [torch.Generator().manual_seed(seed) for _, _, seed in draws]
+        most = _positions(self.model) - 1
+        while True:
+            batch, numbers, room = list[_Rows](), list[int](), _ROWS
+            for number, (count, longest, _) in enumerate(draws):
+                size = min(_ROWS, count - len(samples[number]))
+                if 0 < size <= room:
+                    batch.append(_Rows(size, min(longest, most), generators[number]))
+                    numbers.append(number)
+                    room -= size
+            if not batch:
+                return samples
+            for number, rows in zip(numbers, self._sample_batch(batch), strict=True):
+                samples[number] += rows
 
     def _chunks(self, order: list[int], rows: list[list[int]]) -> list[list[int]]:
         """Split into chunks of similar length, each with a bounded number of logits."""
@@ -98,26 +114,29 @@ class LanguagePrior:
             logits = self.model(**model_inputs(self.model, batch, None)).logits  # (B, T, V)
             return token_losses(logits[:, :-1], batch.labels[:, 1:])
 
-    def _sample_batch(
-        self, size: int, max_tokens: int, generator: torch.Generator
-    ) -> list[list[int]]:
+    def _sample_batch(self, batch: Sequence[_Rows]) -> list[list[list[int]]]:
         """Draw token after token for all rows at once; a row that ended draws into the void."""
-        limit = min(max_tokens, _positions(self.model) - 1)
-        drawn = torch.zeros((size, 0), dtype=torch.long)
+        sizes = [rows.size for rows in batch]
+        limits = torch.tensor([rows.longest for rows in batch for _ in range(rows.size)])
+        drawn = torch.zeros((len(limits), 0), dtype=torch.long)
         first = self.start[0] if self.start else padding_id(self.tokenizer)
-        token, cache = torch.full((size, 1), first), None
-        ended = torch.zeros(size, dtype=torch.bool)
-        while drawn.shape[1] < limit and not bool(ended.all()):
+        token, cache = torch.full((len(limits), 1), first), None
+        ended = limits <= 0
+        while not bool(ended.all()):
             with torch.inference_mode():
                 output = self.model(
                     input_ids=token.to(self.model.device), past_key_values=cache, use_cache=True
                 )
                 cache = output.past_key_values
                 chances = self._chances(output.logits[:, -1], first=drawn.shape[1] == 0)
-                token = torch.multinomial(chances, 1, generator=generator)  # (B, 1)
-            drawn = torch.cat([drawn, token], dim=1)
-            ended = ended | (token[:, 0] == self.end_id)
-        return [_until(row, self.end_id) for row in drawn.tolist()]
+            pairs = zip(chances.split_with_sizes(sizes), batch, strict=True)
+            token = torch.cat([torch.multinomial(c, 1, generator=r.generator) for c, r in pairs])
+            drawn = torch.cat([drawn, token], dim=1)  # (B, T)
+            ended = ended | (token[:, 0] == self.end_id) | (limits <= drawn.shape[1])
+        return [
+            [_until(row[: rows.longest], self.end_id) for row in own.tolist()]
+            for own, rows in zip(drawn.split_with_sizes(sizes), batch, strict=True)
+        ]
 
     def _chances(self, logits: Tensor, first: bool) -> Tensor:
         """Probabilities without the special tokens; the end is allowed from the second token on."""
@@ -149,10 +168,29 @@ class TextPrior:
 
     def sample(self, count: int, max_tokens: int, seed: int) -> list[list[int]]:
         """Texts of the foreign model in the task's token ids, cut at `max_tokens`."""
-        foreign = self.inner.sample(count, max_tokens, seed)
-        texts = [self.inner.tokenizer.decode(ids, skip_special_tokens=True) for ids in foreign]
-        encoded = [self.tokenizer.encode(text, add_special_tokens=False) for text in texts]
-        return [ids[:max_tokens] for ids in encoded]
+        return self.sample_many([(count, max_tokens, seed)])[0]
+
+    def sample_many(self, draws: Sequence[tuple[int, int, int]]) -> list[list[list[int]]]:
+        """The same for each count, length and seed."""
+        foreign = self.inner.sample_many(draws)
+        return [
+            [self._translated(ids)[:longest] for ids in sentences]
+            for sentences, (_, longest, _) in zip(foreign, draws, strict=True)
+        ]
+
+    def _translated(self, foreign: list[int]) -> list[int]:
+        text = self.inner.tokenizer.decode(foreign, skip_special_tokens=True)
+        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
+        return ids
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Sentences that are drawn with one generator."""
+
+    size: int
+    longest: int
+    generator: torch.Generator
 
 
 def _positions(model: PreTrainedModel) -> int:

@@ -23,15 +23,17 @@ from transformers import (
 from benchmark.spec import Batch, Client, Observation, Public, Update
 from submissions.attacks.dager import Dager
 from submissions.blocks.clock import Clock
+from submissions.blocks.dager import vocabulary
 from submissions.blocks.dager.anatomy import Anatomy
 from submissions.blocks.dager.completion import completed
 from submissions.blocks.dager.context import Context
 from submissions.blocks.dager.effort import Effort
 from submissions.blocks.dager.heads import Heads
 from submissions.blocks.dager.peeling import Peeling, Remainder
+from submissions.blocks.dager.reader import Reader, Settings
 from submissions.blocks.dager.shares import shares_of
 from submissions.blocks.dager.spans import noisy_rank, span_of, widest_gap
-from submissions.blocks.dager.vocabulary import FirstInputs, candidates
+from submissions.blocks.dager.vocabulary import FirstInputs, candidates, closest
 from tasks.models.roles import roles
 from tasks.objectives import OBJECTIVES
 from tests.submissions.test_matching_models import VOCABULARY, make_tokenizer
@@ -149,14 +151,20 @@ def test_an_update_with_a_hole_in_it_is_named() -> None:
         Dager().recover(replace(observation, update=Update(tensors)))
 
 
+def noisy(observation: Observation, times: float) -> Observation:
+    """With noise of so many times the deviation of a value gradient's entries."""
+    tensors = observation.update.tensors
+    scale = times * float(tensors["bert.encoder.layer.0.attention.self.value.weight"].std())
+    generator = torch.Generator().manual_seed(1)
+    added = {n: t + scale * torch.randn(t.shape, generator=generator) for n, t in tensors.items()}
+    return replace(observation, update=Update(added, noise_scale=scale))
+
+
 def test_known_noise_sets_the_threshold() -> None:
     observation, ids = observe("bert", [[3, 14, 15, 9, 2, 6]])
-    generator = torch.Generator().manual_seed(1)
-    tensors = observation.update.tensors
-    scale = 1e-4 * float(tensors["bert.encoder.layer.0.attention.self.value.weight"].std())
-    noisy = {n: t + scale * torch.randn(t.shape, generator=generator) for n, t in tensors.items()}
-    for known in (scale, None):
-        update = Update(noisy, noise_scale=known)
+    update = noisy(observation, 1e-4).update
+    for known in (update.noise_scale, None):
+        update = Update(update.tensors, noise_scale=known)
         answer = Dager().recover(replace(observation, update=update))
         assert list(answer.sentences[0]) == ids[0, 1:-1].tolist()
 
@@ -174,6 +182,43 @@ def test_the_filter_accepts_what_a_plain_projection_accepts() -> None:
     assert sorted(zip(found.tokens.tolist(), found.positions.tolist(), strict=True)) == sorted(
         (int(t), int(p)) for t, p in plain
     )
+
+
+def test_where_too_much_survives_the_closest_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    observation, ids = observe("bert", [[3, 14, 15, 9]])
+    observation = noisy(observation, 1e-2)
+    anatomy = Anatomy(observation.public.model)
+    span = span_of(anatomy.first, observation.update.tensors, observation.update.noise_scale)
+    assert span is not None
+    inputs = FirstInputs(anatomy, 12)
+    each = 5
+    monkeypatch.setattr(vocabulary, "CHECKED", each * 12 * inputs.words.shape[1] ** 2)
+    found = candidates(inputs, span, 1e6, torch.Generator().manual_seed(0))
+    assert found.positions.bincount().tolist() == [each] * 12
+    pairs = set(zip(found.positions.tolist(), found.tokens.tolist(), strict=True))
+    assert set(enumerate(ids[0].tolist())) <= pairs
+
+
+def test_the_closest_words_are_those_of_a_plain_projection() -> None:
+    observation, _ = observe("bert", [[3, 14, 15, 9], [9, 14, 5]])
+    anatomy = Anatomy(observation.public.model)
+    span = span_of(anatomy.first, observation.update.tensors, None)
+    assert span is not None
+    inputs, words = FirstInputs(anatomy, 12), torch.arange(5, len(VOCABULARY))
+    found = closest(inputs, span, [2, 7], words, 3)
+    for place in (2, 7):
+        plain = span.ratios(inputs.build(words, torch.full_like(words, place)))
+        expected = words[plain.argsort()[:3]]
+        assert found.tokens[found.positions == place].tolist() == expected.tolist()
+
+
+def test_noise_that_hides_everything_does_not_prolong_the_search() -> None:
+    """Ends are hidden, too, so sentences of any length are tried, with very many orders each."""
+    observation = noisy(observe("bert", [list(range(2, 38))])[0], 10.0)
+    effort = Effort(50_000_000, Clock(lambda: math.inf))
+    reader = Reader(observation.public, Settings(6.0, 256, 32, 24))
+    reader.read(observation, effort)
+    assert 50_000_000 <= effort.spent < 300_000_000  # that and no more than one step
 
 
 def test_a_trial_equals_the_model_s_own_heads() -> None:

@@ -107,6 +107,9 @@ class RisingPrior:
     def sample(self, count: int, max_tokens: int, seed: int) -> list[list[int]]:
         return [[5]] * count
 
+    def sample_many(self, draws: Sequence[tuple[int, int, int]]) -> list[list[list[int]]]:
+        return [self.sample(*draw) for draw in draws]
+
 
 def make_public(name: str, seed: int = 0, prior: bool = True, labels: int = 2) -> Public:
     """Everything an attacker knows before any update."""

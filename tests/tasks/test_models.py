@@ -359,6 +359,8 @@ def test_samples_follow_their_seed(name: str, shares: bool) -> None:
     torch.manual_seed(1)
     assert prior.sample(20, 12, seed=5) == first
     assert prior.sample(20, 12, seed=6) != first
+    draws = [(20, 12, 5), (300, 3, 6), (1, 30, 7)]  # more than one forward pass holds
+    assert prior.sample_many(draws) == [prior.sample(*draw) for draw in draws]
     assert len(first) == 20
     special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
     for sentence in first:

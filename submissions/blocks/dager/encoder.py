@@ -220,6 +220,8 @@ class SentenceSearch:
         for sweep in range(SWEEPS):
             before = state.clone()
             for number in torch.randperm(len(free), generator=self.generator).tolist():
+                if self.effort.is_over():
+                    break
                 place = free[number]
                 tried = self.context.trials(state, place, choices[place])  # (N, M)
                 losses, best = tried.min(dim=1)
@@ -241,15 +243,26 @@ class SentenceSearch:
         orders = _orders(state.shape[1]).to(state.device)  # (V, L)
         state, better = state.clone(), False
         for number in range(len(state)):
+            if self.effort.is_over():
+                break
             words = self.words[state[number]][orders]  # (V, L)
             variants = self.lookup[torch.arange(state.shape[1], device=state.device), words]
             variants = variants[(variants >= 0).all(dim=1)]
             if len(variants):
-                tried = torch.cat([self.context.losses(v).sum(dim=1) for v in variants.split(256)])
+                tried = self._tried(variants)
                 best = int(tried.argmin())
                 if float(tried[best]) < float(losses[number]) * (1 - 1e-3):
                     state[number], better = variants[best], True
         return state, better
+
+    def _tried(self, variants: Tensor) -> Tensor:
+        """Losses of the first of many sentences (V, L), as far as the work goes."""
+        losses: list[Tensor] = []
+        for part in variants.split(256):
+            if losses and self.effort.is_over():
+                break
+            losses.append(self.context.losses(part).sum(dim=1))
+        return torch.cat(losses)
 
     def _check(self, state: Tensor) -> Tensor:
         """Which sentences (N, L) lie in all spans, judged by the model's own forward pass."""

@@ -19,7 +19,7 @@ from submissions.blocks.dager.heads import Heads
 from submissions.blocks.dager.peeling import Peeling, Remainder
 from submissions.blocks.dager.shares import Shares, shares_of
 from submissions.blocks.dager.spans import Span, span_of
-from submissions.blocks.dager.vocabulary import Candidates, FirstInputs, candidates
+from submissions.blocks.dager.vocabulary import Candidates, FirstInputs, candidates, closest
 from submissions.blocks.sentences import special_tokens
 
 SKETCH = 48
@@ -126,15 +126,10 @@ class Reader:
         longest = int(fitting.positions[fitting.tokens == end].max()) + 1
         words = torch.arange(len(self.inputs.words), device=fitting.tokens.device)
         words = words[~torch.isin(words, words.new_tensor(sorted(self.public.forbidden_ids)))]
-        positions, tokens, ratios = [fitting.positions], [fitting.tokens], [fitting.ratios]
-        for place in range(1, longest - 1):
-            if not bool((fitting.positions[fitting.tokens != end] == place).any()):
-                each = span.ratios(self.inputs.build(words, torch.full_like(words, place)))
-                best = each.argsort()[: CLOSEST * observation.batch_size]
-                positions.append(torch.full_like(best, place))
-                tokens.append(words[best])
-                ratios.append(each[best])
-        return Candidates(torch.cat(positions), torch.cat(tokens), torch.cat(ratios))
+        taken = set(fitting.positions[fitting.tokens != end].tolist())
+        empty = [place for place in range(1, longest - 1) if place not in taken]
+        most = CLOSEST * observation.batch_size
+        return fitting.and_also(closest(self.inputs, span, empty, words, most))
 
     def _with_ends(
         self, fitting: Candidates, span: Span, observation: Observation, end: int
@@ -151,11 +146,7 @@ class Reader:
         if observation.lengths is None:
             best = ratios.argsort()[: CLOSEST * observation.batch_size]
             places, ratios = places[best], ratios[best]
-        return Candidates(
-            torch.cat([fitting.positions, places]),
-            torch.cat([fitting.tokens, torch.full_like(places, end)]),
-            torch.cat([fitting.ratios, ratios]),
-        )
+        return fitting.and_also(Candidates(places, torch.full_like(places, end), ratios))
 
     def _prefixes(
         self,

@@ -6,7 +6,8 @@ null space need no input to be built: with y = (e + p - mean) / deviation,
     q·x = ((g∘q)·e + (g∘q)·p - mean Σ g∘q) / deviation + q·b,
 
 and the deviation needs one product e·p of all words with all positions. Whatever such a sketch
-shows to be outside is outside, so only survivors are built and checked exactly.
+shows to be outside is outside, so only survivors are built and checked exactly. Where noise lets
+nearly everything survive, a finer sketch tells what is closest, and only that is checked.
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -14,6 +15,7 @@ shows to be outside is outside, so only survivors are built and checked exactly.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -27,6 +29,12 @@ SKETCH = 4
 """Directions of the null space in the sketch."""
 SLACK = 2e-5
 """Error of a sketch in single precision, relative to an input's length."""
+FINER = 48
+"""The same where four rule out too little: lengths are off by a tenth."""
+CHECKED = 1 << 34
+"""Multiplications of exact checks at most, which are seconds of one core."""
+CLOSER = 16
+"""Entries that are checked exactly, for each of those that are wanted as the closest."""
 _AT_ONCE = 1 << 24
 """Numbers that are built at once."""
 
@@ -38,6 +46,14 @@ class Candidates:
     positions: Tensor  # (K,)
     tokens: Tensor  # (K,)
     ratios: Tensor  # (K,) distance as a multiple of what noise explains
+
+    def and_also(self, others: Candidates) -> Candidates:
+        """These and others."""
+        return Candidates(
+            torch.cat([self.positions, others.positions]),
+            torch.cat([self.tokens, others.tokens]),
+            torch.cat([self.ratios, others.ratios]),
+        )
 
 
 class FirstInputs:
@@ -93,18 +109,54 @@ class FirstInputs:
 def candidates(
     inputs: FirstInputs, span: Span, limit: float, generator: torch.Generator
 ) -> Candidates:
-    """All pairs of position and token whose distance is at most `limit` times what is explained."""
-    size = min(SKETCH, span.null.shape[1])
-    mix = torch.randn(span.null.shape[1], size, generator=generator, dtype=torch.float64)
-    mix = torch.linalg.qr(mix).Q.to(span.null.device)
-    directions = (span.null @ mix).to(inputs.words.dtype)
-    bound = (limit * span.widest + SLACK) * inputs.longest
-    positions, tokens = (inputs.sketch(directions) <= bound**2).nonzero().unbind(1)
-    step = max(1, _AT_ONCE // inputs.words.shape[1])
+    """All pairs of position and token whose distance is at most `limit` times what is explained.
+
+    Where more than counted work allows for survive the sketches, the closest at each position.
+    """
+    bound = ((limit * span.widest + SLACK) * inputs.longest) ** 2
+    survive = inputs.sketch(_directions(inputs, span, SKETCH, generator)) <= bound  # (P, V)
+    width = inputs.words.shape[1]
+    most = max(1, CHECKED // (width * width * len(survive)))  # at a position
+    if int(survive.sum()) > most * len(survive):
+        near = _finely(inputs, span)
+        kept = near.topk(min(most, near.shape[1]), dim=1, largest=False)
+        survive = torch.zeros_like(survive).scatter(1, kept.indices, kept.values <= bound)
+    positions, tokens = survive.nonzero().unbind(1)
+    step = max(1, _AT_ONCE // width)
     parts = [
         span.ratios(inputs.build(t, p))
         for t, p in zip(tokens.split(step), positions.split(step), strict=True)
     ]
     ratios = torch.cat(parts) if parts else span.null.new_zeros(0)
-    kept = ratios <= limit
-    return Candidates(positions[kept], tokens[kept], ratios[kept])
+    fits = ratios <= limit
+    return Candidates(positions[fits], tokens[fits], ratios[fits])
+
+
+def closest(
+    inputs: FirstInputs, span: Span, places: Sequence[int], words: Tensor, most: int
+) -> Candidates:
+    """At each of some places the `most` words (W,) that are least outside the span."""
+    near = _finely(inputs, span)[:, words] if places else words.new_zeros(0, len(words))
+    positions, tokens, ratios = [words[:0]], [words[:0]], [span.null.new_zeros(0)]
+    for place in places:
+        tried = words[near[place].topk(min(CLOSER * most, len(words)), largest=False).indices]
+        each = span.ratios(inputs.build(tried, torch.full_like(tried, place)))
+        best = each.argsort()[:most]
+        positions.append(torch.full_like(best, place))
+        tokens.append(tried[best])
+        ratios.append(each[best])
+    return Candidates(torch.cat(positions), torch.cat(tokens), torch.cat(ratios))
+
+
+def _finely(inputs: FirstInputs, span: Span) -> Tensor:
+    """A finer sketch of every input, (P, V); the same for the same span."""
+    return inputs.sketch(_directions(inputs, span, FINER, torch.Generator().manual_seed(0)))
+
+
+def _directions(inputs: FirstInputs, span: Span, count: int, generator: torch.Generator) -> Tensor:
+    """Random directions of the null space, (D, S)."""
+    size = min(count, span.null.shape[1])
+    mix = torch.randn(span.null.shape[1], size, generator=generator, dtype=torch.float64)
+    mix = torch.linalg.qr(mix).Q.to(span.null.device)
+    directions: Tensor = (span.null @ mix).to(inputs.words.dtype)
+    return directions
