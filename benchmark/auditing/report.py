@@ -66,6 +66,7 @@ class AttackFinding(Strict):
     entities: FiniteFloat | None = None
     """Share of the named entities that came back."""
     numbers: FiniteFloat | None = None
+    """Share of the tokens with a digit that came back."""
     seconds: FiniteFloat | None = None
     """Of one recovery."""
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from benchmark.execution import audit_hook, landlock, namespaces, seccomp
+from benchmark.execution import audit_hook, cheap_forks, landlock, namespaces, seccomp
 from benchmark.execution.sandbox import AUDIT_HOOK, LANDLOCK, Limits
 
 DUMPABLE = 4
@@ -92,6 +92,7 @@ class Isolation:
 
     def fork(self, job: JobDirectory, memory_mb: float, pipes: Pipes, work: Work) -> int:
         """Start `work` in a process that sees its own job only; returns the keeper's number."""
+        cheap_forks.prepare_fork()
         keeper = os.fork()
         if keeper == 0:
             _run_and_exit(lambda: self._keep(job, memory_mb, pipes, work))

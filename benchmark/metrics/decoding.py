@@ -91,9 +91,9 @@ class Reader:
         kept = tuple(i for i in ids if i not in self.special_ids)
         return Sentence(kept, self.decode(kept) if kept else "")
 
-    def private_word_ids(self, sentence: Sentence) -> Iterator[frozenset[int]]:
-        """Token ids that spell each private word."""
-        return (ids for word, ids in self.spelled_words(sentence) if is_private(word))
+    def text_of(self, token: int) -> str:
+        """One token alone; a part of a character is none."""
+        return self.decode((token,))
 
     def spelled_words(self, sentence: Sentence) -> Iterator[tuple[str, frozenset[int]]]:
         """Each word with the token ids that spell it.

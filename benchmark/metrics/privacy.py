@@ -1,11 +1,11 @@
-"""What identifies someone: named entities (NERR) and words with digits (PTLR)."""
+"""What identifies someone: named entities (NERR) and tokens with digits (PTLR)."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 
-from benchmark.metrics.decoding import Reader, Sentence, is_private, words
+from benchmark.metrics.decoding import Reader, is_private, words
 from benchmark.metrics.sentences import BatchComparison, ScoredBatch
 
 
@@ -33,31 +33,18 @@ def _occurrences(entity: Sequence[str], text: Sequence[str]) -> int:
 
 
 def private_token_leakage(
-    batch: ScoredBatch, token_types: frozenset[int] | None, reader: Reader
+    batch: ScoredBatch, recovered: frozenset[int], reader: Reader
 ) -> float | None:
-    """PTLR: private words of the batch that were recovered. None where it has none.
+    """PTLR: private tokens of the batch that were recovered. None where it has none.
 
-    Sentences must show the word, as often as it is to count. An attack that returned token types
-    only has a word when it has all of the word's token ids.
+    FedeVocab counts tokens, not numbers: its private tokens are entries of the vocabulary that
+    contain a digit. So one counts wherever the attack put it, and whatever surrounds it there. It
+    is looked for among the very types that precision and recall are about.
     """
-    truths = [truth.sentence for truth in batch.truths]
-    private = _private_words(truths)
-    if not private:
-        return None
-    if batch.answers or token_types is None:
-        leaked = (private & _private_words(batch.answers)).total()
-    else:
-        spellings = (ids for sentence in truths for ids in _spellings(sentence, reader))
-        leaked = sum(ids <= token_types for ids in spellings)
-    return leaked / private.total()
-
-
-def _private_words(sentences: Sequence[Sentence]) -> Counter[str]:
-    return Counter(word for sentence in sentences for word in sentence.words if is_private(word))
-
-
-def _spellings(sentence: Sentence, reader: Reader) -> list[frozenset[int]]:
-    """Token ids of each private word; sentences without one are not decoded again."""
-    if not any(map(is_private, sentence.words)):
-        return []
-    return list(reader.private_word_ids(sentence))
+    private = [
+        token
+        for truth in batch.truths
+        for token in truth.sentence.ids
+        if is_private(reader.text_of(token))
+    ]
+    return sum(token in recovered for token in private) / len(private) if private else None

@@ -86,7 +86,7 @@ _ALL = (
         "recovery",
         "Error of the recovered number of token types, relative to the true number.",
     ),
-    _types("ptlr", "PTLR", "Private tokens (words with a digit) of the batch that were recovered."),
+    _types("ptlr", "PTLR", "Private tokens (those with a digit) of the batch that were recovered."),
     _sentences(
         "sentence_recall",
         "sentence recall",

@@ -75,7 +75,7 @@ def _measure(
     types = recovered_types(truth, recovery, reader.special_ids)
     private: dict[str, float | None] = {
         "nerr": entity_recovery(comparison),
-        "ptlr": private_token_leakage(comparison.batch, recovery.token_types, reader),
+        "ptlr": private_token_leakage(comparison.batch, types, reader),
     }
     return (
         sentence_metrics(comparison)

@@ -22,7 +22,7 @@ from benchmark.status import Status
 from tests.timing.ratios import only_timed
 
 CLIENTS = 10
-ROUNDS = 7
+ROUNDS = 20
 AT_MOST = 1.3
 """Times the bare local training of the clients."""
 

@@ -86,37 +86,48 @@ def test_no_nerr_without_entities_or_for_entities_the_tokenizer_dropped() -> Non
     assert nerr(truth(("ann met Zuckerberg", ("Zuckerberg",))), "ann") is None
 
 
-def test_private_words_are_matched_as_a_multiset_anywhere_in_the_answer() -> None:
+def test_private_tokens_count_wherever_the_answer_has_them() -> None:
+    """`ba12` is `ba` and the private `##12`; both times `7` was seen, if it was seen at all."""
     text = "flight BA12 on may 7, flight 7"
-    assert ptlr(text, Recovery([ids("7 ba12")])) == pytest.approx(2 / 3)
-    assert ptlr(text, Recovery([ids("7 7 7 may ba 12")])) == pytest.approx(2 / 3)
-    assert ptlr(text, Recovery([ids(text)])) == 1
+    assert ptlr(text, Recovery([ids("7 ba12")])) == 1
+    assert ptlr(text, Recovery([ids("7 may")])) == pytest.approx(2 / 3)
+    assert ptlr(text, Recovery([ids("may flight ba 20")])) == 0
     assert ptlr("ann met anna", Recovery([ids("7")])) is None
 
 
-def test_private_word_leaks_from_types_when_all_its_pieces_do() -> None:
+def test_private_tokens_of_one_number_count_one_by_one() -> None:
+    pieces = [VOCABULARY.index("##24"), VOCABULARY.index("20")]
+    assert ptlr("in 2024", Recovery([[pieces[0], *ids("may"), pieces[1]]])) == 1
+    assert ptlr("in 2024", Recovery([pieces[:1]])) == 0.5
+
+
+def test_order_is_nothing_to_private_tokens() -> None:
+    """The same tokens as a sentence, in another order, and as types."""
     text = "ann met anna in 2024 on flight ba12, may 7."
-    types = frozenset(ids("2024 7")) | {VOCABULARY.index("ba")}
-    assert ptlr(text, Recovery(token_types=types)) == pytest.approx(2 / 3)
-    assert ptlr(text, Recovery(token_types=frozenset(ids(text)))) == 1
+    found = ids("2024 7 may")
+    answers = Recovery([found]), Recovery([found[::-1]]), Recovery(token_types=frozenset(found))
+    assert [ptlr(text, answer) for answer in answers] == [pytest.approx(3 / 4)] * 3
     assert ptlr(text, Recovery(token_types=frozenset())) == 0
 
 
-def test_sentences_go_before_types() -> None:
-    assert ptlr("may 7", Recovery([ids("may")], frozenset(ids("may 7")))) == 0
+def test_private_tokens_are_sought_where_recall_looks() -> None:
+    """Types that an attack names go before its sentences, as they do for precision and recall."""
+    assert ptlr("may 7", Recovery([ids("may")], frozenset(ids("may 7")))) == 1
+    assert ptlr("may 7", Recovery([ids("may 7")], frozenset(ids("may")))) == 0
 
 
-def test_pieces_of_each_private_word() -> None:
+def test_pieces_of_each_word() -> None:
     sentence = READER.read(ids("in 2024, $5,000 ba12"))
-    found = [{VOCABULARY[i] for i in pieces} for pieces in READER.private_word_ids(sentence)]
-    assert found == [{"20", "##24"}, {"5"}, {"000"}, {"ba", "##12"}]
+    found = {word: {VOCABULARY[i] for i in p} for word, p in READER.spelled_words(sentence)}
+    assert found["2024"] == {"20", "##24"}
+    assert found["ba12"] == {"ba", "##12"}
 
 
 def test_pieces_of_a_character_split_into_bytes() -> None:
     """A byte-level tokenizer shows half of `é` as a replacement character."""
     reader = Reader(lambda tokens: bytes(tokens).decode(errors="replace"), frozenset())
     sentence = reader.read(list("€ é5 x".encode()))
-    assert list(reader.private_word_ids(sentence)) == [frozenset("é5".encode())]
+    assert dict(reader.spelled_words(sentence))["e5"] == frozenset("é5".encode())
 
 
 def test_types_named_by_the_attack_go_before_its_sentences() -> None:
