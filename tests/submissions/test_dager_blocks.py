@@ -23,7 +23,6 @@ from transformers import (
 from benchmark.spec import Batch, Client, Observation, Public, Update
 from submissions.attacks.dager import Dager
 from submissions.blocks.clock import Clock
-from submissions.blocks.dager import vocabulary
 from submissions.blocks.dager.anatomy import Anatomy
 from submissions.blocks.dager.completion import completed
 from submissions.blocks.dager.context import Context
@@ -33,7 +32,12 @@ from submissions.blocks.dager.peeling import Peeling, Remainder
 from submissions.blocks.dager.reader import Reader, Settings
 from submissions.blocks.dager.shares import shares_of
 from submissions.blocks.dager.spans import noisy_rank, span_of, widest_gap
-from submissions.blocks.dager.vocabulary import FirstInputs, candidates, closest
+from submissions.blocks.dager.vocabulary import (
+    FirstInputs,
+    candidates,
+    closest,
+    ratios_of_all,
+)
 from tasks.models.roles import roles
 from tasks.objectives import OBJECTIVES
 from tests.submissions.test_matching_models import VOCABULARY, make_tokenizer
@@ -184,19 +188,21 @@ def test_the_filter_accepts_what_a_plain_projection_accepts() -> None:
     )
 
 
-def test_where_too_much_survives_the_closest_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    observation, ids = observe("bert", [[3, 14, 15, 9]])
-    observation = noisy(observation, 1e-2)
+@pytest.mark.parametrize("kind", ["bert", "mpnet", "distilbert", "llama"])
+@pytest.mark.parametrize("limit", [6.0, 1e9])
+def test_distances_without_building_pairs_are_those_of_the_pairs(kind: str, limit: float) -> None:
+    """More pairs than words survive the larger limit."""
+    observation, _ = observe(kind, [[3, 14, 15, 9], [9, 14, 5]])
     anatomy = Anatomy(observation.public.model)
-    span = span_of(anatomy.first, observation.update.tensors, observation.update.noise_scale)
+    span = span_of(anatomy.first, observation.update.tensors, None)
     assert span is not None
     inputs = FirstInputs(anatomy, 12)
-    each = 5
-    monkeypatch.setattr(vocabulary, "CHECKED", each * 12 * inputs.words.shape[1] ** 2)
-    found = candidates(inputs, span, 1e6, torch.Generator().manual_seed(0))
-    assert found.positions.bincount().tolist() == [each] * 12
-    pairs = set(zip(found.positions.tolist(), found.tokens.tolist(), strict=True))
-    assert set(enumerate(ids[0].tolist())) <= pairs
+    found = candidates(inputs, span, limit, torch.Generator().manual_seed(0))
+    plain = span.ratios(inputs.build(found.tokens, found.positions))
+    assert (len(found.tokens) > len(VOCABULARY)) == (limit > 6.0 and inputs.has_places)
+    torch.testing.assert_close(found.ratios, plain, rtol=1e-3, atol=0.1)
+    every = ratios_of_all(inputs, span, range(len(inputs.places)))
+    torch.testing.assert_close(every[found.positions, found.tokens], plain, rtol=1e-3, atol=0.1)
 
 
 def test_the_closest_words_are_those_of_a_plain_projection() -> None:
@@ -214,7 +220,8 @@ def test_the_closest_words_are_those_of_a_plain_projection() -> None:
 
 def test_noise_that_hides_everything_does_not_prolong_the_search() -> None:
     """Ends are hidden, too, so sentences of any length are tried, with very many orders each."""
-    observation = noisy(observe("bert", [list(range(2, 38))])[0], 10.0)
+    words = [list(range(first, first + 36)) for first in (2, 3, 4)]
+    observation = noisy(observe("bert", words)[0], 10.0)
     effort = Effort(50_000_000, Clock(lambda: math.inf))
     reader = Reader(observation.public, Settings(6.0, 256, 32, 24))
     reader.read(observation, effort)

@@ -7,7 +7,11 @@ null space need no input to be built: with y = (e + p - mean) / deviation,
 
 and the deviation needs one product e·p of all words with all positions. Whatever such a sketch
 shows to be outside is outside, so only survivors are built and checked exactly. Where noise lets
-nearly everything survive, a finer sketch tells what is closest, and only that is checked.
+more of them survive than there are words, the same is done with all directions instead, written as
+
+    |A x|² = |A(g∘e) + A(g∘p)|² / deviation² + 2 (A(g∘e) + A(g∘p))·Ab / deviation + |Ab|²
+
+for e and p without their means: words and positions go through A once, and not their pairs.
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -29,14 +33,8 @@ SKETCH = 4
 """Directions of the null space in the sketch."""
 SLACK = 2e-5
 """Error of a sketch in single precision, relative to an input's length."""
-FINER = 48
-"""The same where four rule out too little: lengths are off by a tenth."""
-CHECKED = 1 << 34
-"""Multiplications of exact checks at most, which are seconds of one core."""
-CLOSER = 16
-"""Entries that are checked exactly, for each of those that are wanted as the closest."""
-_AT_ONCE = 1 << 24
-"""Numbers that are built at once."""
+_AT_ONCE = 1 << 13
+"""Words that are computed with at once."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +95,31 @@ class FirstInputs:
             variance = variance - mean.square()
         return (variance + self.norm.epsilon).rsqrt(), mean
 
+    def squares(self, places: Sequence[int], directions: Tensor | None) -> Tensor:
+        """Squared length of every input's part along directions (D, S), or of all of it, (P, V).
+
+        In double precision, and as exact as if every input had been built.
+        """
+        here = self.places[list(places)]
+        parts = [self._squares(here, words, directions) for words in self.words.split(_AT_ONCE)]
+        return torch.cat(parts, dim=1)
+
+    def _squares(self, places: Tensor, words: Tensor, directions: Tensor | None) -> Tensor:
+        def along(rows: Tensor) -> Tensor:
+            return rows if directions is None else rows @ directions
+
+        places, words, norm = places.double(), words.double(), self.norm
+        if norm is None:
+            return _sums(along(places), along(words))
+        if norm.centered:
+            places, words = (rows - rows.mean(1, keepdim=True) for rows in (places, words))
+        scale = (_sums(places, words) / words.shape[1] + norm.epsilon).rsqrt()
+        gain, bias = norm.gain.double(), along(norm.bias.double())
+        places, words = along(places * gain), along(words * gain)
+        linear = (places @ bias)[:, None] + words @ bias
+        whole = _sums(places, words) * scale.square() + 2 * linear * scale + bias.square().sum()
+        return whole.clamp_min(0.0)
+
     @property
     def longest(self) -> float:
         """No input is longer than this."""
@@ -106,57 +129,46 @@ class FirstInputs:
         return float(gain.abs().max() * self.words.shape[1] ** 0.5 + bias.norm())
 
 
+def _sums(places: Tensor, words: Tensor) -> Tensor:
+    """Squared length of the sum of each row of one (P, D) with each of the other (V, D), (P, V)."""
+    squares = places.square().sum(1)[:, None] + words.square().sum(1)
+    return squares + 2 * places @ words.T
+
+
 def candidates(
     inputs: FirstInputs, span: Span, limit: float, generator: torch.Generator
 ) -> Candidates:
-    """All pairs of position and token whose distance is at most `limit` times what is explained.
-
-    Where more than counted work allows for survive the sketches, the closest at each position.
-    """
-    bound = ((limit * span.widest + SLACK) * inputs.longest) ** 2
-    survive = inputs.sketch(_directions(inputs, span, SKETCH, generator)) <= bound  # (P, V)
-    width = inputs.words.shape[1]
-    most = max(1, CHECKED // (width * width * len(survive)))  # at a position
-    if int(survive.sum()) > most * len(survive):
-        near = _finely(inputs, span)
-        kept = near.topk(min(most, near.shape[1]), dim=1, largest=False)
-        survive = torch.zeros_like(survive).scatter(1, kept.indices, kept.values <= bound)
-    positions, tokens = survive.nonzero().unbind(1)
-    step = max(1, _AT_ONCE // width)
-    parts = [
-        span.ratios(inputs.build(t, p))
-        for t, p in zip(tokens.split(step), positions.split(step), strict=True)
-    ]
-    ratios = torch.cat(parts) if parts else span.null.new_zeros(0)
-    fits = ratios <= limit
-    return Candidates(positions[fits], tokens[fits], ratios[fits])
+    """All pairs of position and token whose distance is at most `limit` times what is explained."""
+    size = min(SKETCH, span.null.shape[1])
+    mix = torch.randn(span.null.shape[1], size, generator=generator, dtype=torch.float64)
+    mix = torch.linalg.qr(mix).Q.to(span.null.device)
+    directions = (span.null @ mix).to(inputs.words.dtype)
+    bound = (limit * span.widest + SLACK) * inputs.longest
+    positions, tokens = (inputs.sketch(directions) <= bound**2).nonzero().unbind(1)
+    if len(tokens) > len(inputs.words):
+        every = ratios_of_all(inputs, span, range(len(inputs.places)))
+        ratios = every[positions, tokens]
+    else:
+        ratios = span.ratios(inputs.build(tokens, positions))
+    kept = ratios <= limit
+    return Candidates(positions[kept], tokens[kept], ratios[kept])
 
 
 def closest(
     inputs: FirstInputs, span: Span, places: Sequence[int], words: Tensor, most: int
 ) -> Candidates:
     """At each of some places the `most` words (W,) that are least outside the span."""
-    near = _finely(inputs, span)[:, words] if places else words.new_zeros(0, len(words))
-    positions, tokens, ratios = [words[:0]], [words[:0]], [span.null.new_zeros(0)]
-    for place in places:
-        tried = words[near[place].topk(min(CLOSER * most, len(words)), largest=False).indices]
-        each = span.ratios(inputs.build(tried, torch.full_like(tried, place)))
-        best = each.argsort()[:most]
-        positions.append(torch.full_like(best, place))
-        tokens.append(tried[best])
-        ratios.append(each[best])
-    return Candidates(torch.cat(positions), torch.cat(tokens), torch.cat(ratios))
+    if not places:
+        return Candidates(words[:0], words[:0], span.null.new_zeros(0))
+    ratios, best = ratios_of_all(inputs, span, places)[:, words].sort(dim=1)  # (P, W)
+    at = torch.tensor(places, device=words.device)[:, None].expand(-1, min(most, len(words)))
+    return Candidates(at.flatten(), words[best[:, :most]].flatten(), ratios[:, :most].flatten())
 
 
-def _finely(inputs: FirstInputs, span: Span) -> Tensor:
-    """A finer sketch of every input, (P, V); the same for the same span."""
-    return inputs.sketch(_directions(inputs, span, FINER, torch.Generator().manual_seed(0)))
-
-
-def _directions(inputs: FirstInputs, span: Span, count: int, generator: torch.Generator) -> Tensor:
-    """Random directions of the null space, (D, S)."""
-    size = min(count, span.null.shape[1])
-    mix = torch.randn(span.null.shape[1], size, generator=generator, dtype=torch.float64)
-    mix = torch.linalg.qr(mix).Q.to(span.null.device)
-    directions: Tensor = (span.null @ mix).to(inputs.words.dtype)
-    return directions
+def ratios_of_all(inputs: FirstInputs, span: Span, places: Sequence[int]) -> Tensor:
+    """Distance of every word at some places as a multiple of what noise explains, (P, V)."""
+    distance = inputs.squares(places, span.null)
+    spread = inputs.squares(places, span.basis / span.values)
+    explained = span.noise**2 * span.null.shape[1] * spread
+    known = explained + span.rounding**2 * inputs.squares(places, None)
+    return (distance / known.clamp_min(1e-300)).sqrt()

@@ -127,9 +127,19 @@ CORPORA = (
     ("sst2", "the mood of phrases from film reviews", "accuracy"),
     ("rotten-tomatoes", "film reviews", "accuracy"),
 )
-CLASSIFICATION = tuple(
-    sampled(task)
-    for model in MODELS
-    for corpus in CORPORA
-    for task in settings(classifier(*corpus, model))
+FEW = replace(
+    classifier(*CORPORA[0], "minilm"),
+    name="open/cola-few",
+    summary="The first sentences of `open/cola`, for attacks that take more than ten seconds each.",
+    snapshots=12,
+)
+"""What gradient matching is measured on, and with it the panel of every defense."""
+CLASSIFICATION = (
+    *(
+        sampled(task)
+        for model in MODELS
+        for corpus in CORPORA
+        for task in settings(classifier(*corpus, model))
+    ),
+    FEW,
 )

@@ -44,14 +44,15 @@ def faced(task: str, objective: ObjectiveName, defenses: tuple[str, ...]) -> tup
 
 
 FIRST = (
-    *pairings(("cola",), (*BASELINES, "bag_of_words", "dager", *MATCHING)),
+    *pairings(("cola",), (*BASELINES, "bag_of_words", "dager", "dager_brief")),
+    *pairings(("cola-few",), (*BASELINES, "bag_of_words", "dager", *MATCHING)),
     *pairings(("iwslt",), (*BASELINES, "bag_of_words", "flat_chat", "flat_chat_paper")),
     *pairings(("iwslt-oracle",), ("random", "flat_chat_oracle")),
     *pairings(
         ("wikitext",),
         (*BASELINES, "bag_of_words", "dager", "film_beam_only"),
     ),
-    *faced("cola", "classification", STRENGTHS),
+    *faced("cola-few", "classification", STRENGTHS),
     *pairings(
         ("cola-b2", "cola-b4", "cola-b8", "cola-b16"), ("prior_only", "bag_of_words", "dager")
     ),
@@ -61,7 +62,7 @@ FIRST = (
 """The published part."""
 SENTENCES = ("prior_only", "bag_of_words", "dager", "lamp_cos_brief")
 REST = (
-    *pairings(("cola",), (*PAPERS, "dager_paper", "dager_lengths")),
+    *pairings(("cola-few",), (*PAPERS, "dager_paper", "dager_lengths")),
     *pairings(("sst2", "rotten-tomatoes"), SENTENCES),
     *pairings(("cola-finetuned", "cola-dropout", "cola-mpnet"), SENTENCES),
     *pairings(("cola-fedavg4", "cola-fedavg16"), ("prior_only", "bag_of_words", "dager")),
@@ -90,7 +91,7 @@ REST = (
     ),
     *pairings(("iwslt-t500-oracle", "iwslt-t2000-oracle"), ("random", "flat_chat_oracle")),
     *pairings(("iwslt",), ("flat_chat_abs", "rlg")),
-    *faced("cola", "classification", (*MASKING, "freeze_both")),
+    *faced("cola-few", "classification", (*MASKING, "freeze_both")),
     *faced("wikitext", "causal-lm", (*NOISE, *PRUNING, *MASKING, *PRIVATE, *FREEZING)),
     *faced("iwslt", "translation", (*NOISE[:2], *PRUNING, *PRIVATE, *MASKING, "freeze_output")),
     *pairings(
@@ -100,10 +101,10 @@ REST = (
 )
 PLAN = (*FIRST, *REST)
 
-FIRST_UTILITY = tuple(Pairing("cola", defense=d) for d in (NO_DEFENSE, *STRENGTHS))
+FIRST_UTILITY = tuple(Pairing("cola-few", defense=d) for d in (NO_DEFENSE, *STRENGTHS))
 UTILITY = (
     *FIRST_UTILITY,
-    *(Pairing("cola", defense=d) for d in (*MASKING, "freeze_both")),
+    *(Pairing("cola-few", defense=d) for d in (*MASKING, "freeze_both")),
     *(Pairing("wikitext", defense=d) for d in (NO_DEFENSE, *SIMPLE)),
     *(Pairing("iwslt", defense=d) for d in (NO_DEFENSE, *SIMPLE[:3], "freeze_output")),
     *(Pairing("agnews-fl", defense=d) for d in FEDERATED),
@@ -117,7 +118,7 @@ TOPICS = (
     Topic(
         "LAMP with the cosine against TAG and DLG",
         ("rouge1", "rouge2", "rougeL"),
-        tuple(("cola", attack) for attack in ("prior_only", *MATCHING, "dager")),
+        tuple(("cola-few", attack) for attack in ("prior_only", *MATCHING, "dager")),
         LIMITS,
     ),
     Topic(
