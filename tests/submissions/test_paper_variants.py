@@ -102,8 +102,10 @@ def bag_of(observation: Any) -> tuple[Any, Any]:
 
 def test_flat_chat_as_published_fits_a_plain_line() -> None:
     assert FlatChat.variants["flat_chat_paper"] == {
-        "degree": 1, "errors": "absolute", "noise": "ignored", "batches": 20,
-    }  # fmt: skip
+        "degree": 1,
+        "errors": "absolute",
+        "batches": 20,
+    }
     generator = torch.Generator().manual_seed(0)
     counts = np.array([20, 40, 80, 160])
     sums = torch.randn(4, 1000, generator=generator) * 0.01

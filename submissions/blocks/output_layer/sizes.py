@@ -66,21 +66,12 @@ class PublicBatches:
     counts: NDArray[np.int64]  # (N,)
     seed: int
 
-    def fit(
-        self, degree: int, tries: int, noise: float = 0.0, relative: bool = True
-    ) -> SizeRegressor:
-        """A regressor for updates whose noise is so many times as long as what it hides.
+    def fit(self, degree: int, tries: int, relative: bool = True) -> SizeRegressor:
+        """Least squares of the relative errors: a few large batches must not spoil the many small.
 
-        Least squares of the relative errors: a few large batches must not spoil the many small.
         The paper does not weight errors.
         """
-        sums = self.sums
-        if noise:
-            generator = torch.Generator().manual_seed(self.seed)
-            drawn = torch.randn(sums.shape, generator=generator).to(sums)
-            sums = sums + drawn * (noise / sums.shape[1] ** 0.5)
-            sums = sums / sums.norm(dim=1, keepdim=True)
-        weights = [fit_mixture(own, self.seed + n, tries).weight for n, own in enumerate(sums)]
+        weights = [fit_mixture(own, self.seed + n, tries).weight for n, own in enumerate(self.sums)]
         coefficients = np.polyfit(
             weights, self.counts, degree, w=1 / self.counts if relative else None
         )
