@@ -16,7 +16,6 @@ from submissions.attacks.flat_chat import FlatChat
 from submissions.attacks.lamp_cos import LampCos
 from submissions.attacks.lamp_l2l1 import LampL2L1
 from submissions.attacks.tag import TAG
-from submissions.blocks.gradient_matching.distances import UNDISTORTED
 from submissions.blocks.output_layer.mixture import fit_mixture
 from submissions.blocks.output_layer.sizes import PublicBatches
 from tests.submissions import film_setup
@@ -24,7 +23,7 @@ from tests.submissions.test_matching_models import make_public, observe
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-MATCHING = {"damage": "ignored", "answer": "last", "labels": "auto", "optimizer": "adam", "clip": 0}
+MATCHING = {"zeros": "matched", "answer": "last", "labels": "auto", "optimizer": "adam", "clip": 0}
 LAMP = MATCHING | {
     "steps": 2000, "learning_rate": 0.01, "decay": 0.89, "decay_every": 50,
     "initial_candidates": 500, "initial_permutations": 500, "discrete": "alternating",
@@ -42,7 +41,7 @@ PAPERS: list[tuple[Any, dict[str, Any]]] = [
 def test_the_plain_name_has_the_settings_of_the_paper(attack: Any, paper: dict[str, Any]) -> None:
     assert {name: attack().settings[name] for name in paper} == paper
     ours = attack.variants[f"{attack.name}_adapted"]
-    assert ours == {"damage": "adapted", "answer": "best"}
+    assert ours == {"zeros": "skipped", "answer": "best"}
     assert ours.items() <= attack.variants[f"{attack.name}_quick"].items()
 
 
@@ -71,13 +70,17 @@ def _note_loss(seen: list[float], step: int, steps: int, loss: float) -> None:
     seen.append(loss)
 
 
-def test_the_papers_do_not_look_at_what_a_defense_did() -> None:
+def test_the_papers_match_the_zeros_of_a_sparse_update_too() -> None:
     observation = observe(make_public("bert"), "word1 word2 word3")
-    noisy = replace(observation, update=replace(observation.update, noise_scale=0.5))
-    (plain,) = DLG()._problems(noisy, 0)
-    (adapted,) = DLG(damage="adapted")._problems(noisy, 0)
-    assert plain.damage == UNDISTORTED
-    assert adapted.damage.noise == 0.5
+    tensors = {name: tensor.clone() for name, tensor in observation.update.tensors.items()}
+    for tensor in tensors.values():
+        tensor.flatten()[: int(0.99 * tensor.numel())] = 0
+    pruned = replace(observation, update=replace(observation.update, tensors=tensors))
+    (plain,) = DLG()._problems(pruned, 0)
+    (adapted,) = DLG(zeros="skipped")._problems(pruned, 0)
+    assert not plain.sparse
+    assert adapted.sparse
+    assert not DLG(zeros="skipped")._problems(observation, 0)[0].sparse
 
 
 def test_film_as_released_has_none_of_our_rules() -> None:

@@ -65,8 +65,8 @@ class MatchingAttack(Attack):
         return [_best(found[number]) for number in range(len(observations))]
 
     def _problems(self, observation: Observation, number: int) -> list[Problem]:
-        optimized, adapted = self.word("labels") == "optimized", self.word("damage") == "adapted"
-        return problems_of(observation, number, optimized, adapted)
+        optimized, skips = self.word("labels") == "optimized", self.word("zeros") == "skipped"
+        return problems_of(observation, number, optimized, skips)
 
     def _reconstruct(
         self, problems: Sequence[Problem], share: float
@@ -169,4 +169,4 @@ def _kind(problem: Problem, equal_lengths: bool) -> tuple[object, ...]:
     update = problem.observation.update
     steps = (update.kind, update.local_steps, update.learning_rate)
     lengths = problem.lengths if equal_lengths else len(problem.lengths)
-    return (lengths, problem.classes is None, tuple(problem.target), steps, problem.damage)
+    return (lengths, problem.classes is None, tuple(problem.target), steps, problem.sparse)

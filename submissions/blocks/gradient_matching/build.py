@@ -86,16 +86,16 @@ def build_matcher(
     names = list(targets[0])
     factors = dict(zip(names, layer_factors(names, weighting), strict=True))
     factors = _informative(samples, targets, distance, factors)
-    update, damage = problems[0].observation.update, problems[0].damage
+    update, sparse = problems[0].observation.update, problems[0].sparse
     if simulate and update.kind == "difference":
         steps, rate = update.local_steps, update.learning_rate
         matcher = SimulatingMatcher(
-            samples, targets, distance, factors, damage, local_steps=steps, learning_rate=rate
+            samples, targets, distance, factors, sparse, local_steps=steps, learning_rate=rate
         )
         return matcher, f"Simulated {steps} local steps."
-    plain = PlainMatcher(samples, targets, distance, factors, damage)
+    plain = PlainMatcher(samples, targets, distance, factors, sparse)
     try:
-        traced = TracedMatcher(samples, targets, distance, factors, damage)
+        traced = TracedMatcher(samples, targets, distance, factors, sparse)
     except UnknownLayer as reason:
         return plain, f"Matched by plain autograd, since {reason}."
     if not _agree(traced, plain):

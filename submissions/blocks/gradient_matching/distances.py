@@ -16,18 +16,6 @@ _TINY = 1e-30
 """Keeps the norm of a vanishing gradient differentiable."""
 _NEGLIGIBLE = 1e-9
 """A target this much smaller than the largest is rounding noise, whose direction says nothing."""
-_LEAST_TRUST = 1e-3
-"""Weight of a parameter that is all noise, so that something is left where all of them are."""
-
-
-@dataclass(frozen=True)
-class Damage:
-    """What is known of what a defense did to an update."""
-
-    noise: float = 0.0
-    """Standard deviation of the noise on each entry."""
-    sparse: bool = False
-    """Most entries were set to zero, so that a zero says nothing."""
 
 
 @dataclass(frozen=True)
@@ -36,23 +24,15 @@ class Target:
 
     value: Tensor  # (L, P, *shape)
     factors: Tensor  # (L,) weight of the L1 term
-    damage: Damage
+    sparse: bool
+    """Most entries were set to zero, so that a zero says nothing."""
     norms: Tensor = field(init=False)  # (L, P)
-    trust: Tensor = field(init=False)  # (L, P), how much of the squared norm is not noise
     kept: Tensor | None = field(init=False)  # (L, P, 1, *shape), what a sparse update has left
 
     def __post_init__(self) -> None:
-        flat = self.value.flatten(2)
-        norms = flat.norm(dim=2)
-        expected = self.damage.noise**2 * flat.shape[2]
-        trust = 1 - expected / norms.square().clamp_min(_TINY)
-        kept = (self.value != 0)[:, :, None] if self.damage.sparse else None
-        object.__setattr__(self, "norms", norms)
-        object.__setattr__(self, "trust", trust.clamp(_LEAST_TRUST, 1.0))
+        kept = (self.value != 0)[:, :, None] if self.sparse else None
+        object.__setattr__(self, "norms", self.value.flatten(2).norm(dim=2))
         object.__setattr__(self, "kept", kept)
-
-
-UNDISTORTED = Damage()
 
 
 class Distance(ABC):
@@ -65,9 +45,9 @@ class Distance(ABC):
     def terms(self, gradient: Gradient, target: Target) -> Tensor:
         """Term of each parameter, (L, P, K)."""
 
-    def total(self, terms: Tensor, norms: Tensor, trust: Tensor) -> Tensor:
-        """Loss of each candidate, (P, K), from all terms (L, P, K), target norms and trust."""
-        return (terms * trust[:, :, None]).sum(dim=0)
+    def total(self, terms: Tensor, norms: Tensor) -> Tensor:
+        """Loss of each candidate, (P, K), from all terms (L, P, K) and target norms (L, P)."""
+        return terms.sum(dim=0)
 
 
 class SquaredL2(Distance):
@@ -110,9 +90,9 @@ class Cosine(Distance):
         lengths = target.norms.clamp_min(_TINY)[:, :, None]  # (L, P, 1)
         return gradient.dot(target.value) / lengths * (gradient.square(target.kept) + _TINY).rsqrt()
 
-    def total(self, terms: Tensor, norms: Tensor, trust: Tensor) -> Tensor:
+    def total(self, terms: Tensor, norms: Tensor) -> Tensor:
         """One minus the mean over the parameters whose target has a direction at all."""
-        informative = (norms > _NEGLIGIBLE * norms.amax(dim=0)) * trust  # (L, P)
+        informative = (norms > _NEGLIGIBLE * norms.amax(dim=0)).to(norms.dtype)  # (L, P)
         weights = (informative / informative.sum(dim=0))[:, :, None].to(terms.dtype)
         return 1 - (terms * weights).sum(dim=0)
 
@@ -140,8 +120,8 @@ def _block(name: str) -> str:
 
 
 def stack_target(
-    targets: Sequence[Sequence[Tensor]], factors: Sequence[float], damage: Damage
+    targets: Sequence[Sequence[Tensor]], factors: Sequence[float], sparse: bool
 ) -> Target:
     """From L parameters of P problems each to one target."""
     value = torch.stack([torch.stack(list(problems)) for problems in targets])
-    return Target(value, torch.tensor(factors, dtype=value.dtype, device=value.device), damage)
+    return Target(value, torch.tensor(factors, dtype=value.dtype, device=value.device), sparse)

@@ -10,7 +10,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from submissions.blocks.gradient_matching.distances import UNDISTORTED, Damage, Distance
+from submissions.blocks.gradient_matching.distances import Distance
 from submissions.blocks.gradient_matching.samples import Points, Samples
 
 
@@ -23,15 +23,15 @@ class Matcher(ABC):
         targets: Sequence[Mapping[str, Tensor]],
         distance: Distance,
         factors: Mapping[str, float],
-        damage: Damage = UNDISTORTED,
+        sparse: bool = False,
     ) -> None:
-        """`factors` names the matched parameters and gives the weight of their L1 terms; `damage`
-        is what a defense is known to have done to the targets."""
+        """`factors` names the matched parameters and gives the weight of their L1 terms; zeros
+        of `sparse` targets say nothing."""
         self.samples = samples
         self.targets = targets
         self.distance = distance
         self.factors = factors
-        self.damage = damage
+        self.sparse = sparse
         self.writes_gradients = True
         """Whether gradients of candidates are written out, which takes memory."""
         self.bytes_per_row = 0

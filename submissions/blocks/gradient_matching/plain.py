@@ -53,8 +53,7 @@ class PlainMatcher(Matcher):
             for gradient, target in zip(gradients, targets, strict=True)
         ]
         norms = torch.cat([target.norms for target in targets])  # (L, 1)
-        trust = torch.cat([target.trust for target in targets])  # (L, 1)
-        loss = self.distance.total(torch.cat(terms), norms, trust)[0, 0]
+        loss = self.distance.total(torch.cat(terms), norms)[0, 0]
         return loss if differentiable else loss.detach()
 
     def gradients(self, samples: Samples, point: Points, differentiable: bool) -> list[Tensor]:
@@ -64,7 +63,7 @@ class PlainMatcher(Matcher):
         return gradients_of(samples.losses(point).mean(), parameters, differentiable)
 
     def _target(self, name: str, problem: int) -> Target:
-        return stack_target([[self.targets[problem][name]]], [self.factors[name]], self.damage)
+        return stack_target([[self.targets[problem][name]]], [self.factors[name]], self.sparse)
 
 
 class SimulatingMatcher(PlainMatcher):

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from benchmark.spec import Observation, Public, Role, Update
-from submissions.blocks.gradient_matching.distances import UNDISTORTED, Damage
 from submissions.blocks.sentences import sentence_lengths, special_tokens
 
 _DENSE = 0.5
@@ -33,19 +32,15 @@ class Problem:
     classes: tuple[int, ...] | None
     """Class of each sample, known or assumed; None where labels are tokens or optimized."""
     seed: int
-    adapted: bool = True
-    """Whether the search looks at what a defense did."""
+    skips_zeros: bool = True
+    """Whether zeros are left out where a defense has made most entries zero."""
 
     @cached_property
-    def damage(self) -> Damage:
-        """What the update shows, and the task tells, of a defense."""
-        if not self.adapted:
-            return UNDISTORTED
-        update = self.observation.update
+    def sparse(self) -> bool:
+        """Whether zeros are left out."""
         entries = sum(tensor.numel() for tensor in self.target.values())
         left = sum(int(tensor.count_nonzero()) for tensor in self.target.values())
-        noise = (update.noise_scale or 0.0) / abs(_scale(update))
-        return Damage(noise, sparse=left < _DENSE * entries)
+        return self.skips_zeros and left < _DENSE * entries
 
 
 @dataclass(frozen=True)
@@ -62,7 +57,7 @@ class Layout:
 
 
 def problems_of(
-    observation: Observation, number: int, optimize_labels: bool, adapted: bool = True
+    observation: Observation, number: int, optimize_labels: bool, skips_zeros: bool = True
 ) -> list[Problem]:
     """One problem, or one for each class where the label has to be tried."""
     target = matched_gradient(observation)
@@ -76,7 +71,7 @@ def problems_of(
         guesses = [(c,) for c in range(count)] if count <= _FEW_LABELS else [None]
     seeds = [observation.seed + (index << 40) for index in range(len(guesses))]
     return [
-        Problem(observation, number, target, lengths, guess, seed, adapted)
+        Problem(observation, number, target, lengths, guess, seed, skips_zeros)
         for guess, seed in zip(guesses, seeds, strict=True)
     ]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from benchmark.spec import Knowledge, Parameter, Scalar
+from benchmark.spec import Parameter, Scalar
 
 Settings = Mapping[str, Scalar]
 
-ADAPTED: Settings = {"damage": "adapted", "answer": "best"}
+ADAPTED: Settings = {"zeros": "skipped", "answer": "best"}
 """What we add to the papers' attacks: the `adapted` variants, and the `quick` ones too."""
 QUICK: Settings = {**ADAPTED, "steps": 400}
 """A fifth of the papers' steps, which small models forgive."""
@@ -30,13 +30,11 @@ def descent_parameters(
         ),
         "horizon": Parameter(10_000, "Steps to the end of adamw's linear schedule.", low=1),
         "clip": Parameter(0.0, "Largest norm of the embeddings' gradient; 0: any.", low=0),
-        "damage": Parameter(
-            "ignored",
-            "What is done about a defense: ignored, as in the papers, or adapted: a parameter "
-            "counts by the share that is not noise, and zeros of a sparse update tell nothing.",
-            choices=("ignored", "adapted"),
-            uses=frozenset({Knowledge.NOISE_SCALE}),
-            without="ignored",
+        "zeros": Parameter(
+            "matched",
+            "Zeros of a sparse update: matched, as in the papers, or skipped, since a defense may "
+            "have put them there.",
+            choices=("matched", "skipped"),
         ),
         "answer": Parameter(
             "last",

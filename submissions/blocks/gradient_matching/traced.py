@@ -16,8 +16,6 @@ import torch
 from torch import Tensor, nn
 
 from submissions.blocks.gradient_matching.distances import (
-    UNDISTORTED,
-    Damage,
     Distance,
     Target,
     stack_target,
@@ -81,9 +79,9 @@ class TracedMatcher(Matcher):
         targets: Sequence[Mapping[str, Tensor]],
         distance: Distance,
         factors: Mapping[str, float],
-        damage: Damage = UNDISTORTED,
+        sparse: bool = False,
     ) -> None:
-        super().__init__(samples, targets, distance, factors, damage)
+        super().__init__(samples, targets, distance, factors, sparse)
         self.modules = owners(samples.model, frozenset(factors))
         self.recorder: Recorder | None = None
         with self:
@@ -91,7 +89,6 @@ class TracedMatcher(Matcher):
         self.groups = self._grouped(tokens)
         parts = [target for group in self.groups for target in group.targets.values()]
         self.norms = torch.cat([target.norms for target in parts])  # (L, P)
-        self.trust = torch.cat([target.trust for target in parts])  # (L, P)
         self.writes_gradients = self.distance.writes_gradients or any(
             target.kept is not None for target in parts
         )
@@ -108,7 +105,7 @@ class TracedMatcher(Matcher):
                 for gradient in [_gradients(group, layers, shape)]
                 for name, target in group.targets.items()
             ]
-            return self.distance.total(torch.cat(terms), self.norms, self.trust)
+            return self.distance.total(torch.cat(terms), self.norms)
 
     def candidates_at_once(self, budget: int) -> int:
         """Saved activations and, as much again twice, layer inputs, errors and their stacks.
@@ -208,7 +205,7 @@ class TracedMatcher(Matcher):
             names = [self.modules[module][local] for module in modules]
             values = [[problem[name] for problem in self.targets] for name in names]
             targets[local] = stack_target(
-                values, [self.factors[name] for name in names], self.damage
+                values, [self.factors[name] for name in names], self.sparse
             )
         return Group(modules, rule, targets)
 
