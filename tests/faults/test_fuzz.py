@@ -45,7 +45,15 @@ def test_damaged_files_are_refused_in_one_sentence(
         finally:
             kind.path.write_bytes(sound)
         assert len(said) < 2000, f"seed {seed}, {kind.name}"
-    assert {"tensors", "manifest", "truth", "record to merge", "config.json"} <= refused
+    assert {
+        "tensors",
+        "manifest",
+        "truth",
+        "record to merge",
+        "config.json",
+        "package",
+        "text",
+    } <= refused
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + LINES))
