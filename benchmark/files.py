@@ -24,7 +24,13 @@ LONGEST_NAME = 230
 """Bytes of a file's name; systems take 255, and a file in the making has a longer one."""
 LARGEST_FILE = 64 << 20
 """Bytes of a record or a score; no honest one comes near."""
-Parameters = dict[str, bool | int | float | str]
+LONGEST_TEXT = 500
+Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
+"""Of anything that pages and tables repeat."""
+Value = bool | int | float | str
+"""Of a parameter."""
+Packages = Annotated[dict[Text, Text], Field(max_length=1000)]
+"""Their versions by name."""
 
 
 class Strict(BaseModel):
@@ -84,6 +90,10 @@ def write_model(path: Path, model: Strict) -> None:
     write_atomically(path, model.model_dump_json(indent=1) + "\n")
 
 
+class OtherVersion(UserError):
+    """A file that another version of Leakboard wrote: not damaged, so nothing takes its place."""
+
+
 def read_model(path: Path, kind: type[Model]) -> Model:
     """Load a record or a score; anything off is one sentence with the file's name."""
     try:
@@ -98,6 +108,11 @@ def read_model(path: Path, kind: type[Model]) -> Model:
     except (ValidationError, json.JSONDecodeError) as error:
         first = error.errors()[0] if isinstance(error, ValidationError) else {"msg": str(error)}
         where = ".".join(str(part) for part in first.get("loc", ()))
+        if where == "schema_version" and isinstance(first["input"], int):
+            raise OtherVersion(
+                f"{path} is not a valid {kind.__name__.lower()} for this version of Leakboard: its "
+                f"schema_version is {first['input']}; update Leakboard, or use another folder."
+            ) from error
         raise UserError(
             f"{path} is not a valid {kind.__name__.lower()}: {where or 'file'}: {first['msg']}; "
             "delete it and run the cell again."
@@ -121,6 +136,19 @@ def has_digest(path: Path) -> bool:
         return _digest_path(path).read_bytes().strip() == file_digest(path).encode()
     except OSError:
         return False
+
+
+def remember(path: Path, text: str) -> None:
+    """Keep in the cache what took some work, with a digest that tells when it has changed."""
+    write_atomically(path, text)
+    write_digest(path)
+
+
+def remembered(path: Path) -> bytes:
+    """What was kept so; what is not there or has changed is a `FileNotFoundError`."""
+    if not has_digest(path):
+        raise FileNotFoundError(path)
+    return path.read_bytes()
 
 
 def _digest_path(path: Path) -> Path:
@@ -159,6 +187,13 @@ def _finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def _short_texts(values: dict[str, Value]) -> dict[str, Value]:
+    if any(isinstance(value, str) and len(value) > LONGEST_TEXT for value in values.values()):
+        raise ValueError(f"a parameter has more than {LONGEST_TEXT} characters")
+    return values
+
+
+Parameters = Annotated[dict[Text, Value], AfterValidator(_short_texts)]
 Seconds = Annotated[float, Field(ge=0, le=1e7, allow_inf_nan=False)]
 Megabytes = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 Bytes = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
@@ -169,7 +204,7 @@ TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 Reason = Annotated[str, AfterValidator(one_line)]
 RecordedReason = Annotated[str, AfterValidator(lambda text: one_line(text, 2 * LONGEST_REASON))]
 """Of a record: a reason with what the harness has put before it."""
-Name = Annotated[str, Field(max_length=500), AfterValidator(_name)]
+Name = Annotated[Text, AfterValidator(_name)]
 """Of a task, an attack or a defense, as pages show it hundreds of times."""
 Note = Annotated[str, AfterValidator(_note)]
 Steps = Annotated[int, AfterValidator(_clamped)]

@@ -100,6 +100,11 @@ def busy_slots() -> list[psutil.Process]:
     return [process for process in below if _named(process, "ray::RaySlot.run")]
 
 
+def orphans_of_ray() -> Iterator[psutil.Process]:
+    """Ray's processes that have lost their parent, on the whole machine."""
+    return (p for p in psutil.process_iter(["ppid"]) if p.info["ppid"] == 1 and _is_of_ray(p))
+
+
 def _is_of_ray(process: psutil.Process) -> bool:
     return _named(process, "raylet") or _named(process, "ray::") or _named(process, "gcs_server")
 

@@ -47,7 +47,8 @@ def score_records(results: Path, force: bool = False) -> int:
     print(", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "no records")
     for reason, paths in left_out.items():
         others = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        print(printable(f"left out {paths[0]}{others}: {reason}"), file=sys.stderr)
+        named = "" if str(paths[0]) in reason else f"{paths[0]}{others}: "
+        print(printable(f"left out {named}{reason}"), file=sys.stderr)
     return failed
 
 

@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 
 from benchmark.errors import UserError
 from benchmark.exchange.official import OfficialPlan
-from benchmark.files import FiniteFloat, Strict, read_model, write_model
+from benchmark.files import FiniteFloat, Strict, Text, read_model, write_model
 from benchmark.plugins.registry import Kind
 from benchmark.plugins.selection import ConfiguredSubmission
 from benchmark.results.schema import Record, UtilityRecord
@@ -25,7 +25,6 @@ from benchmark.runs.provenance import origin
 MOST_BYTES = 64 * 2**20
 MOST_RECORDS = 5_000
 SUFFIX = ".leakboard.json"
-Text = Annotated[str, Field(max_length=200)]
 
 
 class Environment(Strict):
@@ -37,7 +36,7 @@ class Environment(Strict):
     cores: Annotated[int, Field(ge=1, le=10**6)]
     memory_gb: Annotated[FiniteFloat, Field(ge=0, le=1e6)]
     sandbox: Text
-    packages: Annotated[dict[str, Text], Field(max_length=100)]
+    packages: Annotated[dict[Text, Text], Field(max_length=100)]
     git_commit: Text
     git_dirty: bool
 

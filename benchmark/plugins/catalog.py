@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from benchmark.errors import UserError, unknown_name
-from benchmark.files import write_model
+from benchmark.files import remember, remembered
 from benchmark.paths import ROOT, cache_directory
 from benchmark.plugins.candidates import Candidate, candidates, python_files, relative
 from benchmark.plugins.description import Description
@@ -156,11 +156,11 @@ def described(kind: Kind, candidate: Candidate, describe: Describe) -> Descripti
     key = hashlib.sha256(f"{kind} {reference} {files_digest(candidate.files)}".encode()).hexdigest()
     path = cache_directory() / "descriptions" / f"{key}.json"
     try:
-        return Description.model_validate_json(path.read_bytes(), strict=True)
+        return Description.model_validate_json(remembered(path), strict=True)
     except (OSError, ValidationError):
         found = describe(kind, reference)
         if isinstance(found, Description):  # an installation may repair a broken one, so ask again
-            write_model(path, found)
+            remember(path, found.model_dump_json())
         return found
 
 

@@ -10,10 +10,17 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from benchmark.errors import UserError
-from benchmark.files import FiniteFloat, Model, Strict, read_model, write_atomically
+from benchmark.files import (
+    FiniteFloat,
+    Model,
+    OtherVersion,
+    Strict,
+    read_model,
+    write_atomically,
+)
 from benchmark.results.schema import Measured, Status
 
 FILE = ".index.json"
@@ -36,7 +43,7 @@ class Summary(NamedTuple):
 class StoredIndex(Strict):
     """The index as a file."""
 
-    schema_version: int = 1
+    schema_version: Literal[1] = 1
     files: dict[str, Summary] = {}
     """By path, relative to the results folder."""
 
@@ -81,9 +88,15 @@ class RecordIndex:
 def summarize(
     path: Path, kind: type[Model], seconds: Callable[[Model], float], state: os.stat_result
 ) -> Summary | None:
-    """What a record file holds of interest; one that cannot be read is as good as none."""
+    """What a record file holds of interest; one that cannot be read is as good as none.
+
+    Raises:
+        OtherVersion: another version of Leakboard wrote it, whose work is not to be run over.
+    """
     try:
         record = read_model(path, kind)
+    except OtherVersion:
+        raise
     except UserError:
         return None
     assert isinstance(record, Measured)

@@ -18,10 +18,12 @@ from benchmark.files import (
     Megabytes,
     Name,
     Note,
+    Packages,
     Parameters,
     RecordedReason,
     Seconds,
     Strict,
+    Text,
     TokenId,
 )
 from benchmark.plugins.names import variant
@@ -36,7 +38,7 @@ class SnapshotResult(Strict):
     """What an attack returned for one snapshot."""
 
     index: Annotated[int, Field(ge=0)]
-    digest: str
+    digest: Text
     """Digest over the inputs of the snapshot that was attacked."""
     status: Status
     reason: RecordedReason = ""
@@ -55,22 +57,22 @@ class SnapshotResult(Strict):
 class Provenance(Strict):
     """Everything needed to repeat the cell."""
 
-    fingerprint: str
+    fingerprint: Text
     """Digest over task, model, corpus, attack, defense and seed; a cached cell must match it."""
-    attack_digest: str
-    defense_digest: str
-    git_commit: str
+    attack_digest: Text
+    defense_digest: Text
+    git_commit: Text
     git_dirty: bool
-    packages: dict[str, str]
-    python: str
-    platform: str
-    processor: str
+    packages: Packages
+    python: Text
+    platform: Text
+    processor: Text
     cores: int
     memory_gb: FiniteFloat
-    device: str
+    device: Text
     threads: int
     tf32: bool
-    sandbox: str
+    sandbox: Text
     """What kept the submission from the truth and the network."""
     created: datetime
     """UTC."""
@@ -109,13 +111,13 @@ class Record(Measured):
     attack: Name
     attack_parameters: Parameters = {}
     attack_variant: Name = ""
-    told: list[Name] | None = None
+    told: Annotated[list[Name], Field(max_length=100)] | None = None
     """Knowledge that the attack was handed; None in records from before that was written down."""
     baseline: bool | None = None
     """Whether the attack only guesses; None in records of version 1."""
     snapshots: list[SnapshotResult] = []
     prepare_seconds: Seconds | None = None
-    withheld: str = ""
+    withheld: Text = ""
     """Of a record that was published without what was recovered: digest over all that was."""
 
     @property
@@ -161,7 +163,7 @@ class FederatedResult(Strict):
     rounds: list[RoundResult] = []
     bytes_down: Bytes = 0.0
     """Mean bytes a client receives in a round."""
-    failures: dict[str, int] = {}
+    failures: dict[Annotated[str, Field(max_length=3000)], int] = {}
     """Reasons for which clients were left out, and how often."""
     global_accuracies: list[FiniteFloat] = []
     """Of each client's model on the common test rows."""
@@ -174,7 +176,7 @@ class FederatedResult(Strict):
 class UtilityRecord(Measured):
     """One training of a task's model with the updates of a defense, and what became of it."""
 
-    metrics: dict[str, FiniteFloat] = {}
+    metrics: dict[Text, FiniteFloat] = {}
     """The task's utility metrics on the test split."""
     validation: list[FiniteFloat] = []
     """Validation loss before training and at each check of it."""
@@ -211,14 +213,14 @@ class Score(Strict):
     """The metrics of one record."""
 
     schema_version: Version = 2
-    record_digest: str
+    record_digest: Text
     """sha256 of the record file that was scored; a changed record needs scoring again."""
-    scorer_digest: str = ""
+    scorer_digest: Text = ""
     """Of the code of the metrics; changed metrics need scoring again."""
-    truths: str = ""
+    truths: Text = ""
     """Digest over the private batches and weights behind the snapshots, the same under every
     defense, so that defenses are compared on the same text; empty in scores of version 1."""
-    metrics: dict[str, MetricValue]
+    metrics: dict[Text, MetricValue]
     examples: list[Example] = []
 
 

@@ -21,7 +21,7 @@ from benchmark.results.schema import Record, Score
 from benchmark.results.store import fresh_score, read_records, record_files, score_path
 from benchmark.results.verification import read_mark
 from benchmark.snapshots.build import SnapshotSet
-from benchmark.snapshots.salt import salt_digest
+from benchmark.snapshots.checked_salt import checked_salt_digest
 from benchmark.snapshots.store import inputs_digest
 from benchmark.spec import Truth
 from benchmark.suites import LoadedTask, Task
@@ -127,10 +127,10 @@ def _batches(record: Record, side: LoadedTask) -> list[PrivateSide]:
     attacked = {result.index: result.digest for result in record.snapshots}
     made_by = f"{record.defense} {record.provenance.defense_digest}"
     snapshots = SnapshotSet(side, _unknown_defense(record), record.seed)
-    found = []
+    salted, found = checked_salt_digest(side), []
     for index in snapshots.indices:
         stored = snapshots.read_truth(index)
-        task = (stored.batch_digest, side.settings_digest, salt_digest(side))
+        task = (stored.batch_digest, side.settings_digest, salted)
         digest = inputs_digest(*task, made_by, record.defense_parameters, record.seed, index)
         private = inputs_digest(*task, "", {}, record.seed, index)
         stale = attacked.get(index, digest) != digest

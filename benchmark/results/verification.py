@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from benchmark.errors import UserError
-from benchmark.files import Strict, file_digest, read_model, write_model
+from benchmark.files import Packages, Strict, Text, file_digest, read_model, write_model
 from benchmark.results.store import RECORD_SUFFIX, VERIFIED_SUFFIX
 
 Agreement = Literal["same", "within interval"]
@@ -17,16 +17,16 @@ class Verification(Strict):
     """A repetition that agreed with a record."""
 
     schema_version: Literal[1] = 1
-    record_digest: str
+    record_digest: Text
     """sha256 of the record file that was repeated; a changed record needs verifying again."""
     agreement: Agreement
     date: datetime
     """UTC."""
-    machine: str
+    machine: Text
     """Processor and platform."""
-    device: str
-    packages: dict[str, str]
-    git_commit: str
+    device: Text
+    packages: Packages
+    git_commit: Text
 
 
 def verification_path(path: Path) -> Path:

@@ -17,7 +17,16 @@ from safetensors import SafetensorError, safe_open
 
 from benchmark.errors import InvalidUpdate, UserError
 from benchmark.execution.federated_client import STATE
-from benchmark.files import FiniteFloat, Megabytes, Strict, one_line, read_model, write_model
+from benchmark.files import (
+    FiniteFloat,
+    Megabytes,
+    Strict,
+    file_digest,
+    one_line,
+    read_model,
+    write_atomically,
+    write_model,
+)
 from benchmark.ownership import staged
 from benchmark.paths import cache_directory
 from benchmark.plugins.registry import model_package
@@ -82,24 +91,32 @@ class SimulationStore:
 
     def read(self) -> Checkpoint:
         """The last complete round, or the beginning."""
-        try:
-            stored = read_model(self.path("checkpoint.json"), Checkpoint)
-            if stored.fingerprint == self.fingerprint and self._complete(stored):
-                return stored
-        except UserError:
-            pass  # not there, or cut: as good as none
+        stored = self._checkpoint("checkpoint.json")
+        if stored and stored.fingerprint == self.fingerprint and self._sound(stored):
+            return stored
         return self.begin()
 
-    def _complete(self, stored: Checkpoint) -> bool:
-        return all(self.path(n).is_file() for n in (*stored.states.values(), stored.weights))
+    def _checkpoint(self, name: str) -> Checkpoint | None:
+        """A stored checkpoint; None where it is not there or damaged, which is as good as none."""
+        try:
+            return read_model(self.path(name), Checkpoint)
+        except UserError:
+            return None
+
+    def _sound(self, stored: Checkpoint) -> bool:
+        """Whether all files of a checkpoint are there, and are those that were written."""
+        return all(self._is_sound(n) for n in (*stored.states.values(), stored.weights))
+
+    def _is_sound(self, name: str) -> bool:
+        try:
+            return _digest_in(name) == _short_digest(self.path(name))
+        except OSError:
+            return False
 
     def observed(self, number: int) -> Checkpoint | None:
         """The checkpoint of a round that snapshots are taken in, if the training has been there."""
-        try:
-            stored = read_model(self.path(f"observed-{number:05d}.json"), Checkpoint)
-        except UserError:
-            return None
-        return stored if self._complete(stored) else None
+        stored = self._checkpoint(f"observed-{number:05d}.json")
+        return stored if stored and self._sound(stored) else None
 
     def commit(self, checkpoint: Checkpoint, observed: bool) -> None:
         """Make a round count, then remove the files that nothing refers to any more."""
@@ -111,8 +128,8 @@ class SimulationStore:
     def _tidy(self, checkpoint: Checkpoint) -> None:
         kept = {checkpoint.weights, *checkpoint.states.values()}
         for path in self.folder.glob("observed-*.json"):
-            stored = read_model(path, Checkpoint)
-            kept |= {stored.weights, *stored.states.values()}
+            if stored := self._checkpoint(path.name):
+                kept |= {stored.weights, *stored.states.values()}
         for path in self.folder.glob("*.safetensors"):
             if path.name not in kept:
                 path.unlink()
@@ -131,7 +148,7 @@ class SimulationStore:
     def lay_out(self) -> None:
         """Write the rows of all clients, of validation and of the test, once."""
         done = self.path("rows/.complete")
-        if done.exists():
+        if done.exists() and done.read_text() == self._rows_digest():
             return
         done.parent.mkdir(parents=True, exist_ok=True)
         data = self.side.federated_data(self.seed)
@@ -139,7 +156,12 @@ class SimulationStore:
             save_batch(batch, self.rows(client))
         save_batch(data.validation, self.path("rows/validation"))
         save_batch(data.test, self.path("rows/test"))
-        done.touch()
+        write_atomically(done, self._rows_digest())
+
+    def _rows_digest(self) -> str:
+        """Of all files of rows: what was cut or changed is written again."""
+        files = sorted(path for path in self.path("rows").iterdir() if path.name[0] != ".")
+        return " ".join(f"{path.name}={_short_digest(path)}" for path in files)
 
     def weights(self, checkpoint: Checkpoint) -> dict[str, Array]:
         """The server's weights after a round."""
@@ -160,18 +182,23 @@ class SimulationStore:
         return Checkpoint(fingerprint=self.fingerprint, weights=name)
 
     def write_weights(self, name: str, weights: Mapping[str, Array]) -> str:
-        """Store the server's weights under a name."""
+        """Store the server's weights under a name, which is returned with their digest in it."""
         from safetensors.numpy import save_file
 
         with staged(self.path(name)) as scratch:
             save_file({key: weights[key] for key in sorted(weights)}, scratch)
             scratch.chmod(0o644)
-        return name
+        return self._with_digest(name, self.path(name))
 
     def keep_state(self, client: int, number: int, made: Path) -> str:
         """Check what a client wants to keep, and store it; raises `InvalidUpdate`."""
         check_state(self.side, made)
-        name = f"client-{client:05d}-{number:05d}.safetensors"
+        return self._with_digest(f"client-{client:05d}-{number:05d}.safetensors", made)
+
+    def _with_digest(self, name: str, made: Path) -> str:
+        """Give a file its place; its name tells what it has to hold."""
+        stem, dot, ending = name.partition(".")
+        name = f"{stem}-{_short_digest(made)}{dot}{ending}"
         shutil.move(made, self.path(name))
         return name
 
@@ -179,6 +206,14 @@ class SimulationStore:
 def weights_name(number: int) -> str:
     """File of the server's weights after a round."""
     return f"server-{number:05d}.safetensors"
+
+
+def _digest_in(name: str) -> str:
+    return name.partition(".")[0].rpartition("-")[2]
+
+
+def _short_digest(path: Path) -> str:
+    return file_digest(path)[:16]
 
 
 def check_state(side: LoadedTask, path: Path) -> None:

@@ -21,8 +21,8 @@ from benchmark.plugins.selection import (
 from benchmark.results.index import RecordIndex, Summary
 from benchmark.results.schema import SCHEMA_VERSION, Record, Status
 from benchmark.results.store import cell_path
+from benchmark.snapshots.checked_salt import checked_salt_digest
 from benchmark.snapshots.dependencies import attacks_digest
-from benchmark.snapshots.salt import salt_digest
 from benchmark.spec import Knowledge, Scalar
 from benchmark.suites import NO_DEFENSE, LoadedTask, Pairing, Suite, Task
 
@@ -138,7 +138,7 @@ class Known:
     def fingerprint(self, side: LoadedTask) -> list[object]:
         """What the fingerprints of all cells of a task begin with."""
         if side.task not in self._tasks:
-            parts = [SCHEMA_VERSION, attacks_digest(), side.digest, salt_digest(side)]
+            parts = [SCHEMA_VERSION, attacks_digest(), side.digest, checked_salt_digest(side)]
             self._tasks[side.task] = parts
         return self._tasks[side.task]
 

@@ -22,8 +22,8 @@ from benchmark.results.index import RecordIndex
 from benchmark.results.schema import SCHEMA_VERSION, UtilityRecord
 from benchmark.results.store import utility_path
 from benchmark.runs.plan import PlannedRun, Selection, is_current
+from benchmark.snapshots.checked_salt import checked_salt_digest
 from benchmark.snapshots.dependencies import training_digest
-from benchmark.snapshots.salt import salt_digest
 from benchmark.suites import LoadedTask, Pairing, Suite, Task
 
 SEEDS = 3
@@ -111,7 +111,7 @@ def make_trial(
 def training_fingerprint(side: LoadedTask, defense: ConfiguredSubmission, seed: int) -> str:
     """Over everything that a training depends on."""
     code = training_digest(side.task.federation is not None)
-    parts = [SCHEMA_VERSION, code, side.training_digest, salt_digest(side), seed]
+    parts = [SCHEMA_VERSION, code, side.training_digest, checked_salt_digest(side), seed]
     parts += [defense.entry.name, defense.entry.digest, sorted(defense.parameters.items())]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from benchmark.files import write_atomically
+from benchmark.files import remember, remembered
 from benchmark.paths import cache_directory
 from benchmark.suites import ModelForm
 from tasks.models.digests import model_digest
@@ -29,10 +29,10 @@ def _form(digest: str, folder: Path, objective: str) -> ModelForm:
     key = hashlib.sha256(f"{_RECIPE} {digest} {objective}".encode()).hexdigest()
     path = cache_directory() / "forms" / f"{key}.json"
     try:
-        return _FORM.validate_json(path.read_bytes())
+        return _FORM.validate_json(remembered(path))
     except (OSError, ValidationError):
         form = _loaded_form(folder, objective)
-        write_atomically(path, _FORM.dump_json(form).decode())
+        remember(path, _FORM.dump_json(form).decode())
         return form
 
 

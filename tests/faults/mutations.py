@@ -19,10 +19,13 @@ WORDS = (
 COMMANDS: tuple[tuple[str, ...], ...] = (
     ("list",), ("describe",), ("show",), ("score",), ("compare",), ("merge",), ("table",),
     ("run", "--dry-run"), ("snapshots", "list"), ("import",), ("report",), ("site",),
+    ("publish",), ("export", "--csv"), ("orderings", "--stored"), ("submit", "--plan-only"),
+    ("verify",), ("audit", "--model", "x"), ("new", "--dir", "x"),
 )  # fmt: skip
 OPTIONS = (
     "--task", "--attack", "--defense", "--results", "--suite", "--seed", "--jobs", "--device",
     "--time-limit", "--memory-limit", "--metric", "--shard", "--out", "--submissions", "--site",
+    "--model", "--text", "--timing", "--sample",
 )  # fmt: skip
 
 
@@ -41,7 +44,7 @@ def command_line(seed: int, folder: str) -> list[str]:
     for _ in range(draw.randrange(4)):
         words += [draw.choice(OPTIONS), draw.choice(WORDS)] if draw.random() < 0.7 else []
         words += [draw.choice(WORDS)] if draw.random() < 0.3 else []
-    written = {"--out", "--site"}
+    written = {"--out", "--site", "--dir"}
     return [
         f"{folder}/{seed}" if place and words[place - 1] in written else word
         for place, word in enumerate(words)

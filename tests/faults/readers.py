@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmark.files import file_digest, read_model, write_model
+from benchmark.exchange.package import Environment, SubmissionPackage, read_package
+from benchmark.files import file_digest, read_model, remember, remembered, write_model
+from benchmark.paths import cache_in
+from benchmark.plugins.registry import all_tasks, load_task
 from benchmark.results import scoring, worst_case
 from benchmark.results.index import FILE, RecordIndex
 from benchmark.results.merge import merge
@@ -16,6 +21,7 @@ from benchmark.results.schema import Record, Status, UtilityRecord
 from benchmark.results.store import score_path, utility_path, worst_case_files
 from benchmark.results.utility_summary import utility_costs
 from benchmark.results.verification import Verification, mark, read_mark, verification_path
+from benchmark.runs.federated_store import Checkpoint, SimulationStore
 from benchmark.runs.shards import ShardTable
 from benchmark.snapshots.store import (
     Manifest,
@@ -27,7 +33,9 @@ from benchmark.snapshots.store import (
 )
 from benchmark.spec import TrueSentence
 from leaderboard.data.rows import load
+from leaderboard.views.timing import load_timing
 from tasks.models.digests import verify_checksum, write_checksum
+from tasks.own.texts import read_texts
 from tests.leaderboard.samples import make_provenance, make_record, make_score, store
 
 
@@ -42,7 +50,7 @@ class Kind:
 
 def kinds(folder: Path) -> list[Kind]:
     """A sound file of each kind below a folder."""
-    return [*_results(folder / "results"), *_cache(folder / "cache")]
+    return [*_results(folder / "results"), *_cache(folder / "cache"), *_handed_in(folder / "other")]
 
 
 def _results(results: Path) -> Iterator[Kind]:
@@ -104,6 +112,42 @@ def _cache(cache: Path) -> Iterator[Kind]:
     write_checksum(model)
     for name in ("config.json", "tokenizer.json", "model.safetensors", "model.sha256"):
         yield Kind(name, model / name, lambda: verify_checksum(model))
+    yield from _made_again(cache)
+
+
+def _made_again(cache: Path) -> Iterator[Kind]:
+    """What is only kept to save time: nobody is told that it has changed."""
+    kept, checkpoint = cache / "kept.json", cache / "simulations" / "f" / "checkpoint.json"
+    remember(kept, "{}")
+
+    def kept_or_made() -> None:
+        with suppress(FileNotFoundError):
+            remembered(kept)
+
+    def gone_on() -> None:
+        with cache_in(cache):
+            SimulationStore(load_task(all_tasks()["mini/agnews-fl"]), 0, "f").read()
+
+    write_model(checkpoint, Checkpoint(fingerprint="f", weights="server-00000.safetensors"))
+    yield Kind("remembered", kept, kept_or_made)
+    yield Kind("checkpoint", checkpoint, gone_on)
+
+
+def _handed_in(folder: Path) -> Iterator[Kind]:
+    """What others hand in: packages, timings, text of their own."""
+    package, timing, text = (folder / f"{name}.json" for name in ("package", "timing", "text"))
+    origin = make_provenance().model_dump(include=set(Environment.model_fields))
+    write_model(package, SubmissionPackage(
+        kind="attack", submission="random", source_digest="d", suite="mini", seed=0,
+        created=datetime(2026, 1, 1, tzinfo=UTC), environment=Environment(**origin),
+        records=[make_record()], utility=[_utility()],
+    ))  # fmt: skip
+    runs = {"datetime": "2026-01-01T00:00:00", "benchmarks": [], "commit_info": {"id": "c"}}
+    timing.write_text(json.dumps(runs | {"machine_info": {}}))
+    text.write_text('{"text": "a sentence", "label": 1}\n{"text": "another", "label": 0}\n')
+    yield Kind("package", package, lambda: read_package(package))
+    yield Kind("timing", timing, lambda: load_timing(timing))
+    yield Kind("text", text, lambda: read_texts(text, "classification"))
 
 
 def _utility() -> UtilityRecord:

@@ -11,10 +11,12 @@ import random
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.benchmark.cli.test_cli import _workers_left, stable
 from tests.faults.test_two_runs import start
+from tests.ray_cluster import orphans_of_ray
 
 KILLS = int(os.environ.get("LEAKBOARD_KILLS", "0"))
 FIRST = int(os.environ.get("LEAKBOARD_SEED", "0"))
@@ -37,7 +39,10 @@ def test_killed_at_random_moments(turn: int, tmp_path: Path) -> None:
 @pytest.mark.skipif(KILLS == 0, reason="make soak tries it")
 def test_killed_with_a_ray_cluster_of_this_machine(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'leakboard[cluster]'")
-    kill_and_complete(tmp_path, FIRST, "--engine", "ray")
+    before = set(orphans_of_ray())
+    cores = len(os.sched_getaffinity(0))  # which a local run with one job at a time has, too
+    kill_and_complete(tmp_path, FIRST, "--engine", "ray", "--cpus", str(cores))
+    assert psutil.wait_procs(set(orphans_of_ray()) - before, timeout=20)[1] == []
 
 
 def kill_and_complete(folder: Path, seed: int, *more: str) -> None:

@@ -27,15 +27,22 @@ def start(results: Path, cache: Path, *more: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def test_a_fresh_cache_serves_two_runs_at_once(tmp_path: Path) -> None:
-    """Each prepares the same model and builds the same snapshots, and both end well and alike."""
-    fresh = tmp_path / "cache"
-    runs = [start(tmp_path / name, fresh) for name in ("one", "two")]
+def at_once(cache: Path, *results: Path) -> None:
+    """Runs that begin together, one for each results folder; all of them end well."""
+    runs = [start(folder, cache) for folder in results]
     for run in runs:
         said, _ = run.communicate(timeout=300)
         assert run.returncode == 0, said
-    assert stable(tmp_path / "one") == stable(tmp_path / "two")
-    assert len(stable(tmp_path / "one")) == 3
+
+
+def test_a_cache_and_a_results_folder_serve_two_runs_at_once(tmp_path: Path) -> None:
+    """Each prepares the same model and builds the same snapshots, and all end well and alike."""
+    fresh = tmp_path / "cache"
+    one, two, both = (tmp_path / name for name in ("one", "two", "both"))
+    at_once(fresh, one, two)
+    at_once(fresh, both, both)
+    assert stable(one) == stable(two) == stable(both)
+    assert len(stable(one)) == 3
     left = [path for folder in ("jobs", "staging") for path in (fresh / folder).rglob("*")]
     assert left == []
     assert not list(tmp_path.rglob("*.part"))

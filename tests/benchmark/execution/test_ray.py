@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import cast
 
+import psutil
 import pytest
 
 from benchmark.errors import UserError
@@ -22,6 +23,7 @@ from benchmark.runs.plan import Cell
 from tests.benchmark.cli.test_cli import stable
 from tests.benchmark.runs.federated_setup import comparable, run_trials, small_task, small_trial
 from tests.benchmark.runs.test_utility import tiny
+from tests.faults.test_lost_server import busy_server_killed
 from tests.harness import FEW, Quiet
 from tests.ray_cluster import (
     Catalogs,
@@ -75,6 +77,16 @@ def test_a_node_with_a_weaker_sandbox_is_refused(
     cluster.lose_all()
 
 
+def test_a_node_whose_cache_cannot_be_written_is_refused(cluster: TestCluster) -> None:
+    cluster.add(LEAKBOARD_CACHE="/proc/nowhere")
+    with (
+        pytest.raises(UserError, match=r"takes no more jobs: .*/proc/nowhere"),
+        on_cluster(cluster),
+    ):
+        pass
+    cluster.lose_all()
+
+
 def test_records_are_those_of_the_local_engine(
     remote: tuple[RayEngine, list[str]], engine: LocalEngine, catalogs: Catalogs, tmp_path: Path,
     few_snapshots: None, cache: Path,
@@ -125,6 +137,16 @@ def test_a_node_may_join_and_costs_its_running_cell_when_it_is_lost(
     assert any("was lost" in sentence for sentence in told)
     assert len(told) <= 2  # the cell that ran there, and the slot
     assert cells_of(catalogs, tmp_path, sleepers(6, 1.5)) == []
+
+
+def test_a_killed_fork_server_costs_no_cell(
+    remote: tuple[RayEngine, list[str]], catalogs: Catalogs, tmp_path: Path, few_snapshots: None
+) -> None:
+    with busy_server_killed() as below:
+        (record,) = run(remote[0], cells_of(catalogs, tmp_path, sleepers(1, 1.5)))
+    assert record.status is Status.OK, record.reason
+    assert below
+    assert psutil.wait_procs(below, timeout=10)[1] == []
 
 
 def test_a_job_that_is_lost_again_and_again_is_recorded(

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from benchmark.errors import UserError
-from benchmark.files import read_model, write_atomically, write_model
+from benchmark.files import OtherVersion, Strict, read_model, write_atomically, write_model
 from benchmark.plugins.names import variant
 from benchmark.results.schema import (
     SCHEMA_VERSION,
+    FederatedResult,
+    MetricValue,
     Provenance,
     Record,
     Score,
@@ -21,6 +26,7 @@ from benchmark.results.schema import (
     UtilityRecord,
 )
 from benchmark.results.store import cell_path, record_files, record_path
+from tests.harness import RunCells
 
 
 def sample(**changes: object) -> Record:
@@ -64,6 +70,69 @@ def test_anything_off_is_refused_with_the_file_name(
     path.write_text(json.dumps(content))
     with pytest.raises(UserError, match=r"x\.json is not a valid record"):
         read_model(path, Record)
+
+
+def test_a_record_of_a_newer_version_is_left_alone(tmp_path: Path, run_cells: RunCells) -> None:
+    """It is not damaged: another Leakboard made it, and an older one does not run over it."""
+    path = record_path(tmp_path, sample())
+    newer = json.loads(sample().model_dump_json()) | {"schema_version": 99, "new": "field"}
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(newer))
+    with pytest.raises(OtherVersion, match=r"its schema_version is 99; update Leakboard"):
+        run_cells("random", results=tmp_path)
+    assert json.loads(path.read_text()) == newer
+
+
+LONG = "y" * 1_000_000
+FREE = ("texts", "truth", "recovered")
+"""What was recovered may be long; pages cut it."""
+
+
+def with_long_texts(value: Any) -> Iterator[Any]:
+    """Copies of a JSON value, each with one text or key replaced by a long one."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in list(items):
+        if isinstance(inner, str) and key not in FREE:
+            yield _replaced(value, key, LONG)
+        elif isinstance(inner, dict | list) and key not in FREE:
+            yield from (_replaced(value, key, each) for each in with_long_texts(inner))
+    if isinstance(value, dict) and value:
+        first = next(iter(value))
+        yield {LONG if key == first else key: inner for key, inner in value.items()}
+
+
+def _replaced(value: Any, key: Any, inner: Any) -> Any:
+    made = value.copy()
+    made[key] = inner
+    return made
+
+
+def long_samples() -> Iterator[tuple[type[Strict], Any]]:
+    """One model of each kind that others may hand in, as JSON with one long text in it."""
+    snapshot = SnapshotResult(index=0, digest="d", status=Status.OK, note="n", texts=["a"])
+    record = sample(told=["labels"], attack_parameters={"a": "b"}, snapshots=[snapshot])
+    federated = FederatedResult(failures={"it failed": 1})
+    shared = sample().model_dump(exclude={"attack", "attack_parameters", "attack_variant", "told",
+        "baseline", "snapshots", "prepare_seconds", "withheld"})  # fmt: skip
+    utility = UtilityRecord(**shared, metrics={"mcc": 0.5}, federated=federated)
+    value = MetricValue(mean=1.0, low=1.0, high=1.0, n=1, values=[1.0])
+    score = Score(record_digest="d", metrics={"rougeL": value})
+    for model in (record, utility, score):
+        for changed in with_long_texts(json.loads(model.model_dump_json())):
+            yield type(model), changed
+
+
+def test_no_text_is_long() -> None:
+    """A long one is refused, or cut where it is only read by people."""
+    tried = 0
+    for kind, changed in long_samples():
+        tried += 1
+        try:
+            read = kind.model_validate_json(json.dumps(changed), strict=True)
+        except ValidationError:
+            continue
+        assert len(read.model_dump_json()) < 20_000
+    assert tried > 50
 
 
 def test_a_cut_file_is_refused(tmp_path: Path) -> None:
