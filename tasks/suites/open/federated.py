@@ -32,8 +32,8 @@ TRANSFORMER = replace(
     test_rows=1000,
     global_rows=50,
 )
-"""Fewer tokens and test rows, since MiniLM takes thirty times as long. The rate is a guess, ten times
-the paper's, whose clients take a multiple of our steps."""
+"""Fewer tokens and test rows, since MiniLM takes thirty times as long. The rate is a guess: ten
+times the paper's, whose clients take a multiple of our steps."""
 FEDERATED = Task(
     name="open/federated",
     family="federated",
