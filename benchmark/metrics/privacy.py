@@ -33,13 +33,14 @@ def _occurrences(entity: Sequence[str], text: Sequence[str]) -> int:
 
 
 def private_token_leakage(
-    batch: ScoredBatch, recovered: frozenset[int], reader: Reader
+    batch: ScoredBatch, named: frozenset[int], reader: Reader
 ) -> float | None:
     """PTLR: private tokens of the batch that were recovered. None where it has none.
 
     FedeVocab counts tokens, not numbers: its private tokens are entries of the vocabulary that
     contain a digit. So one counts wherever the attack put it, and whatever surrounds it there. It
-    is looked for among the very types that precision and recall are about.
+    must stand in a sentence that answers for the batch; `named` counts for an attack that returned
+    token types only, since a list may be as long as its author likes.
     """
     private = [
         token
@@ -47,4 +48,5 @@ def private_token_leakage(
         for token in truth.sentence.ids
         if is_private(reader.text_of(token))
     ]
-    return sum(token in recovered for token in private) / len(private) if private else None
+    found = {token for answer in batch.answers for token in answer.ids} or named
+    return sum(token in found for token in private) / len(private) if private else None

@@ -57,9 +57,7 @@ class TableAlignment(Attack):
         for rank, length in enumerate(lengths):
             places = range(len(before), length - len(after))
             sentences.append([int(near[place, rank]) for place in places])
-        types = (distances < float(self.settings["farthest"])).any(dim=0).nonzero().flatten()
-        found = frozenset(types.tolist()) or frozenset(i for ids in sentences for i in ids)
-        return Recovery(sentences, found, note=reading.note)
+        return Recovery(sentences, note=reading.note)
 
     def _by_order(
         self, observation: Observation, reading: FirstReading, lengths: tuple[int, ...]

@@ -110,10 +110,11 @@ def test_order_is_nothing_to_private_tokens() -> None:
     assert ptlr(text, Recovery(token_types=frozenset())) == 0
 
 
-def test_private_tokens_are_sought_where_recall_looks() -> None:
-    """Types that an attack names go before its sentences, as they do for precision and recall."""
-    assert ptlr("may 7", Recovery([ids("may")], frozenset(ids("may 7")))) == 1
-    assert ptlr("may 7", Recovery([ids("may 7")], frozenset(ids("may")))) == 0
+def test_private_tokens_in_sentences_go_before_named_types() -> None:
+    """Whoever names the whole vocabulary beside a sentence has not read the number in it."""
+    everything = frozenset(range(3, len(VOCABULARY)))
+    assert ptlr("may 7", Recovery([ids("may")], everything)) == 0
+    assert ptlr("may 7", Recovery([ids("may 7")], frozenset(ids("may")))) == 1
 
 
 def test_pieces_of_each_word() -> None:
