@@ -82,8 +82,13 @@ def close_slots(actors: Sequence[Any]) -> None:
         ray.kill(actor)
 
 
+IN_CREATION = "raised in its creation task"
+"""What Ray says of a slot that could not start; what was raised is the last line of a traceback."""
+
+
 def first_sentence(error: BaseException) -> str:
-    """The first line of what went wrong, without Ray's traceback."""
+    """The line that tells what went wrong, without Ray's traceback."""
     cause = getattr(error, "cause", None) or error
     lines = [line for line in str(cause).strip().splitlines() if line.strip()]
-    return (lines[0].rstrip(".:") if lines else type(cause).__name__)[:300]
+    line = lines[-1 if IN_CREATION in lines[0] else 0] if lines else type(cause).__name__
+    return line.strip().rstrip(".:")[:300]
