@@ -20,8 +20,9 @@ FEDERATION = Federation(
     checks=5,
     max_tokens=64,
 )
-"""FedeVocab's federation in a fifth of its rounds, for two cores; a client has about as many rows
-as the paper's clients have of 20 Newsgroups."""
+"""FedeVocab's federation in a fifth of its rounds, for two cores. A client has at most as many rows
+as the paper's clients have of 20 Newsgroups; of the local corpora, a third of which is private, 27
+of AG News and 13 of 20 Newsgroups."""
 TRANSFORMER = replace(
     FEDERATION,
     learning_rate=5e-4,
