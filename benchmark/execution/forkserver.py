@@ -117,7 +117,7 @@ class ForkServer:
             chunk = os.read(reader, 1 << 20) if reader in ready else None
             said.take(chunk or b"")
             if chunk == b"" and end:
-                news = end  # it will say no more, and its end is still to come
+                news = end  # no more words, and its end is still to come
             if not ended:
                 done, status = os.waitpid(keeper, os.WNOHANG)
                 ended = bool(done)

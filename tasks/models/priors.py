@@ -84,13 +84,13 @@ class LanguagePrior:
         generators = [torch.Generator().manual_seed(seed) for _, _, seed in draws]
         most = _positions(self.model) - 1
         while True:
-            batch, numbers, room = list[_Rows](), list[int](), _ROWS
+            batch, numbers, left = list[_Rows](), list[int](), _ROWS
             for number, (count, longest, _) in enumerate(draws):
                 size = min(_ROWS, count - len(samples[number]))
-                if 0 < size <= room:
+                if 0 < size <= left:
                     batch.append(_Rows(size, min(longest, most), generators[number]))
                     numbers.append(number)
-                    room -= size
+                    left -= size
             if not batch:
                 return samples
             for number, rows in zip(numbers, self._sample_batch(batch), strict=True):

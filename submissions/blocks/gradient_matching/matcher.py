@@ -26,7 +26,7 @@ class Matcher(ABC):
         sparse: bool = False,
     ) -> None:
         """`factors` names the matched parameters and gives the weight of their L1 terms; zeros
-        of `sparse` targets say nothing."""
+        of `sparse` targets tell nothing."""
         self.samples = samples
         self.targets = targets
         self.distance = distance
