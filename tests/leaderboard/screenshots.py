@@ -13,17 +13,20 @@ from pathlib import Path
 from tests.leaderboard.browsing import resize, started
 
 WIDTH = 1280
-PICTURES = {"front": ("body", 1500), "defenses": ("#defenses", 1100)}
-"""What each picture begins with, and its height."""
+PICTURES = {
+    "front": ("index.html", "body", 1350),
+    "defenses": ("suites/mini.html", "#defenses", 1100),
+}
+"""Page of each picture, what it begins with, and its height."""
 MARGIN = 24
 
 
 def take(site: Path, out: Path) -> None:
-    """Both pictures of the front page."""
+    """Both pictures."""
     for browser in started():
         resize(browser, WIDTH)
-        browser.get((site / "index.html").resolve().as_uri())
-        for name, (start, height) in PICTURES.items():
+        for name, (page, start, height) in PICTURES.items():
+            browser.get((site / page).resolve().as_uri())
             script = "return document.querySelector(arguments[0]).getBoundingClientRect().top"
             top = max(0, browser.execute_script(script, start) - MARGIN)
             clip = {"x": 0, "y": top, "width": WIDTH, "height": height, "scale": 1}

@@ -53,7 +53,7 @@ FIRST = (
     *pairings(("cola", "wikitext", "iwslt", "agnews-fl"), (*BASELINES, "bag_of_words")),
     *pairings(("cola",), (*MATCHING, "dager", "dager_paper")),
     *pairings(("iwslt",), ("flat_chat", "flat_chat_abs", "flat_chat_paper")),
-    *pairings(("wikitext",), ("public_sentences", "film_beam_only", "film", "film_paper")),
+    *pairings(("wikitext",), ("public_sentences", "film_beam_only", "film")),
 )
 """One task of each family, and every family of attacks."""
 DEFENDED = (

