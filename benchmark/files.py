@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, TypeVar
 from urllib.parse import quote
@@ -42,6 +43,7 @@ class Strict(BaseModel):
 Model = TypeVar("Model", bound=Strict)
 
 
+@lru_cache(maxsize=4096)
 def file_name(text: str) -> str:
     """Part of a path that names a task, a defense or an attack, odd characters quoted."""
     quoted = quote(text, safe="[]=,+")

@@ -33,7 +33,9 @@ def complete(results: Path, cache: Path, *more: str) -> None:
 @pytest.mark.skipif(KILLS == 0, reason="make soak tries it")
 @pytest.mark.parametrize("turn", range(KILLS // EACH))
 def test_killed_at_random_moments(turn: int, tmp_path: Path) -> None:
-    kill_and_complete(tmp_path, FIRST + turn * EACH)
+    disturbed, undisturbed = kill_and_complete(tmp_path, FIRST + turn * EACH)
+    assert disturbed == undisturbed
+    assert _workers_left() == 0
 
 
 @pytest.mark.skipif(KILLS == 0, reason="make soak tries it")
@@ -41,12 +43,16 @@ def test_killed_with_a_ray_cluster_of_this_machine(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'leakboard[cluster]'")
     before = set(orphans_of_ray())
     cores = len(os.sched_getaffinity(0))  # which a local run with one job at a time has, too
-    kill_and_complete(tmp_path, FIRST, "--engine", "ray", "--cpus", str(cores))
+    disturbed, undisturbed = kill_and_complete(
+        tmp_path, FIRST, "--engine", "ray", "--cpus", str(cores)
+    )
+    assert disturbed == undisturbed
+    assert _workers_left() == 0
     assert psutil.wait_procs(set(orphans_of_ray()) - before, timeout=20)[1] == []
 
 
-def kill_and_complete(folder: Path, seed: int, *more: str) -> None:
-    """Kill a run some times, let it end, and compare it with a local run that nobody disturbed."""
+def kill_and_complete(folder: Path, seed: int, *more: str) -> tuple[object, object]:
+    """Kill a run some times and let it end; its records, and those of an undisturbed local run."""
     cache, calm, rough = (folder / name for name in ("cache", "calm", "rough"))
     for number in range(EACH):
         draw = random.Random(seed + number)
@@ -61,5 +67,4 @@ def kill_and_complete(folder: Path, seed: int, *more: str) -> None:
     assert [path for place in places for path in (cache / place).rglob("*")] == []
     assert not list(folder.rglob("*.part"))
     complete(calm, folder / "fresh")
-    assert stable(rough) == stable(calm)
-    assert _workers_left() == 0
+    return stable(rough), stable(calm)

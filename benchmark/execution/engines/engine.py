@@ -59,6 +59,10 @@ class Engine(ABC):
     def _abort(self) -> None:
         """End the jobs that are running."""
 
+    def _release(self) -> None:
+        """Give back what the engine holds, once its threads have ended."""
+        self._threads.clear()
+
     def __enter__(self) -> Self:
         self._open()
         return self
@@ -77,6 +81,7 @@ class Engine(ABC):
             self._abort()
         for thread in self._threads:
             thread.join(timeout=30)
+        self._release()
 
     # ----------------------------------------------------------------------------- for the harness
 

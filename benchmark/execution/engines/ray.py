@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from benchmark.errors import UserError
@@ -183,13 +182,8 @@ class RayEngine(Engine):
     def _abort(self) -> None:
         close_slots(list(self._actors.values()))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        super().__exit__(kind, error, trace)
+    def _release(self) -> None:
+        super()._release()
         self._abort()  # whoever has not ended by now
         self._weights.clear()
         release_folder(self._base)
