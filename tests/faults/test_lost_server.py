@@ -18,11 +18,17 @@ def kill_busy_server(over: threading.Event, below: list[psutil.Process]) -> None
     while not over.wait(0.05):
         for child in psutil.Process().children(recursive=True):  # a server before its jobs
             with suppress(psutil.Error):
-                if "benchmark.execution.forkserver" in child.cmdline() and child.children():
+                if _is_server(child) and child.children():
                     time.sleep(1.0)
                     below += child.children(recursive=True)
                     child.kill()
                     return
+
+
+def _is_server(process: psutil.Process) -> bool:
+    """Bubblewrap has the server's name among its arguments, and the server below it, job or not."""
+    program, *arguments = process.cmdline() or [""]
+    return "benchmark.execution.forkserver" in arguments and "bwrap" not in program
 
 
 @contextmanager
