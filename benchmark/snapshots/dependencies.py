@@ -27,7 +27,6 @@ UPDATE_CODE = (
     "execution/randomness.py",
     "execution/worker.py",
     "plugins/composition.py",
-    "execution/randomness.py",
     "execution/seeds.py",
     "snapshots/build.py",
     "snapshots/salt.py",
