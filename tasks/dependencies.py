@@ -20,6 +20,7 @@ UPDATES = tuple(
         "models/loading.py",
         "models/priors.py",
         "models/roles.py",
+        "models/tokenizers.py",
     )
 )
 """From text to batches, losses and what a model is asked."""

@@ -63,7 +63,7 @@ class PreparedTask(LoadedTask):
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The task's own tokenizer."""
-        from tasks.models.loading import open_tokenizer
+        from tasks.models.tokenizers import open_tokenizer
 
         return open_tokenizer(self.model_directory)
 

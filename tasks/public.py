@@ -16,8 +16,9 @@ from benchmark.files import naming
 from benchmark.ownership import staging_folder
 from benchmark.spec import Batch, Objective
 from tasks.models.digests import publish, verify_checksum
-from tasks.models.loading import load_weights, open_model, open_tokenizer, roles
+from tasks.models.loading import load_weights, open_model, roles
 from tasks.models.priors import open_prior, self_prior
+from tasks.models.tokenizers import open_tokenizer
 from tasks.objectives import OBJECTIVES
 
 __all__ = [

@@ -12,6 +12,7 @@ import pytest
 
 pytest_plugins = ["tests.harness"]
 ROOT = Path(__file__).resolve().parent.parent
+os.environ.setdefault("LEAKBOARD_JOBS", "1")  # a test that needs two at once asks for them
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -66,7 +66,7 @@ def test_a_broken_plugin(tree: SmallTree, tmp_path: Path) -> None:
     (tmp_path / "mine" / "attacks").mkdir(parents=True)
     (tmp_path / "mine" / "attacks" / "mine.py").write_text(BROKEN)
     results, site = tmp_path / "results", tmp_path / "site"
-    chosen = ("run", "--suite", "tiny", "--defense", "none", "--jobs", 2)
+    chosen = ("run", "--suite", "tiny", "--defense", "none")
     for command in (chosen, ("score",), ("site", "--out", site)):
         done = tree.leakboard(*command, "--results", results,
                               LEAKBOARD_SUBMISSIONS=tmp_path / "mine")  # fmt: skip

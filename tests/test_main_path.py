@@ -90,8 +90,8 @@ def test_every_submission_runs_trains_scores_and_is_shown(
         pytest.skip(reason)
     results, site = tmp_path / "results", tmp_path / "site"
     for command in (
-        ("run", "--suite", "tiny", "--jobs", 2),
-        ("run", "--suite", "tiny", "--jobs", 2, "--utility"),
+        ("run", "--suite", "tiny"),
+        ("run", "--suite", "tiny", "--utility"),
         ("score",),
         ("site", "--out", site),
     ):

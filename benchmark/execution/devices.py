@@ -12,7 +12,11 @@ GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 
 
 def choose(device: str, jobs: int) -> tuple[list[str], int]:
-    """One device for each cell that runs at once, and threads so that jobs × threads ≤ cores."""
+    """One device for each cell that runs at once, and threads so that jobs × threads ≤ cores.
+
+    Where nobody says how many jobs, `LEAKBOARD_JOBS` does; `OMP_NUM_THREADS` bounds the threads.
+    """
+    jobs = jobs or _variable("LEAKBOARD_JOBS")
     cores = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
@@ -21,7 +25,16 @@ def choose(device: str, jobs: int) -> tuple[list[str], int]:
         selected = [gpus[i % len(gpus)] for i in range(min(jobs or len(gpus), cores))]
     else:
         selected = ["cpu"] * min(jobs or cores, cores)
-    return selected, max(1, cores // len(selected))
+    threads = max(1, cores // len(selected))
+    return selected, min(threads, _variable("OMP_NUM_THREADS") or threads)
+
+
+def _variable(name: str) -> int:
+    """A whole number from the environment; 0 where it says nothing."""
+    text = os.environ.get(name, "").partition(",")[0].strip()
+    if text and not text.isdecimal():
+        raise UserError(f"{name} is {text!r}; set it to a whole number, or unset it.")
+    return int(text or 0)
 
 
 def _gpus(device: str) -> list[str]:

@@ -12,7 +12,8 @@ import torch
 from benchmark.files import naming
 from benchmark.ownership import staging_folder
 from tasks.models.digests import publish
-from tasks.models.loading import load_weights, quiet
+from tasks.models.loading import load_weights
+from tasks.models.tokenizers import quiet
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -5,25 +5,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 import transformers
-from safetensors import SafetensorError
-from transformers.utils import logging as transformers_logging
 
 from benchmark.errors import UserError
 from tasks.models import bilstm  # noqa: F401 (registers the architecture with transformers)
 from tasks.models.roles import roles
+from tasks.models.tokenizers import open_tokenizer, quiet, readable, require_folder
 from tasks.objectives import OBJECTIVES
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-__all__ = ["load_weights", "open_model", "open_tokenizer", "roles"]
+__all__ = ["load_weights", "open_model", "roles"]
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
@@ -54,7 +51,7 @@ def load_weights(
     """The model of a folder on the CPU, with the report of what its files lacked."""
     require_files(directory)
     auto_class = getattr(transformers, OBJECTIVES[objective].auto_class)
-    with quiet(), _readable(directory, "weights"):
+    with quiet(), readable(directory, "weights"):
         model, report = auto_class.from_pretrained(
             str(directory),
             dtype=dtype,
@@ -66,22 +63,6 @@ def load_weights(
             **configuration,
         )
     return model.eval(), report
-
-
-def open_tokenizer(directory: Path) -> PreTrainedTokenizerBase:
-    """The tokenizer of a folder."""
-    require_folder(directory)
-    with quiet(), _readable(directory, "tokenizer"):
-        tokenizer: PreTrainedTokenizerBase = transformers.AutoTokenizer.from_pretrained(
-            str(directory), trust_remote_code=False, local_files_only=True
-        )
-    return tokenizer
-
-
-def require_folder(directory: Path) -> None:
-    """transformers would take a path that does not exist for a name on the hub."""
-    if not directory.is_dir():
-        raise UserError(f"There is no model folder {directory}; check the path.")
 
 
 def require_files(directory: Path) -> None:
@@ -108,31 +89,3 @@ def freeze_to_buffers(model: torch.nn.Module) -> None:
             if fixed or not parameter.requires_grad:
                 delattr(module, name)
                 module.register_buffer(name, parameter.detach(), persistent=False)
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keep transformers' progress bars and load reports off the screen; ours says what matters."""
-    level = transformers_logging.get_verbosity()
-    bars = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        transformers_logging.set_verbosity(level)
-        if bars:
-            transformers_logging.enable_progress_bar()
-
-
-@contextmanager
-def _readable(directory: Path, part: str) -> Iterator[None]:
-    """Turn whatever a damaged file makes the libraries raise into one sentence."""
-    try:
-        yield
-    except (SafetensorError, OSError, ValueError, KeyError, RuntimeError, TypeError) as error:
-        reason = str(error).strip().splitlines() or [type(error).__name__]
-        raise UserError(
-            f"The {part} in {directory} cannot be read ({reason[0][:160]}); "
-            "the files are damaged or of a kind that Leakboard does not know."
-        ) from error

@@ -99,8 +99,9 @@ def _link_or_copy(source: Path, target: Path) -> None:
 
 def examine(folder: Path, objective: ObjectiveName, shown: str) -> OwnModel:
     """Open a staged model for an objective; `shown` is what its user calls it."""
-    from tasks.models.loading import freeze_to_buffers, open_tokenizer
+    from tasks.models.loading import freeze_to_buffers
     from tasks.models.roles import roles
+    from tasks.models.tokenizers import open_tokenizer
 
     kind = _kind(folder, objective, shown)
     model, classes = _opened(folder, objective, shown)

@@ -16,10 +16,11 @@ from benchmark.spec import Role
 from benchmark.suites import Task
 from tasks.corpora import builtin
 from tasks.models import catalog
-from tasks.models.loading import open_model, open_tokenizer, roles
+from tasks.models.loading import open_model, roles
 from tasks.models.materialize import builtin_names, locate, materialize, model_digest
 from tasks.models.pretraining.measure import perplexity
 from tasks.models.priors import open_prior, self_prior
+from tasks.models.tokenizers import open_tokenizer
 from tasks.models.train import RECIPES
 from tasks.objectives import OBJECTIVES
 

@@ -25,8 +25,9 @@ from transformers import (
 
 from benchmark.spec import Batch
 from tasks.models.bilstm import BiLSTMConfig, BiLSTMForSequenceClassification
-from tasks.models.loading import freeze_to_buffers, open_tokenizer
+from tasks.models.loading import freeze_to_buffers
 from tasks.models.resolve import WEIGHTS
+from tasks.models.tokenizers import open_tokenizer
 from tasks.objectives import IGNORED, OBJECTIVES, pad
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -23,11 +23,12 @@ from tasks.models.digests import publish
 from tasks.models.finetuning.recipes import TrainingRecipe, marian_shape
 from tasks.models.finetuning.store import find, folder
 from tasks.models.heads import copy_tokenizer, draw_head, save_weights
-from tasks.models.loading import freeze_to_buffers, load_weights, open_tokenizer
+from tasks.models.loading import freeze_to_buffers, load_weights
 from tasks.models.pretraining import measure
 from tasks.models.pretraining.loop import Schedule, fit
 from tasks.models.pretraining.vocabulary import marian_tokenizer
 from tasks.models.resolve import locate
+from tasks.models.tokenizers import open_tokenizer
 from tasks.objectives import OBJECTIVES
 
 if TYPE_CHECKING:

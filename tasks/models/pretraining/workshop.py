@@ -15,10 +15,11 @@ import torch
 
 from tasks.models.digests import write_checksum
 from tasks.models.heads import save_weights
-from tasks.models.loading import freeze_to_buffers, load_weights, open_tokenizer
+from tasks.models.loading import freeze_to_buffers, load_weights
 from tasks.models.pretraining.loop import Schedule
 from tasks.models.pretraining.reading import training_text
 from tasks.models.pretraining.text import RealText
+from tasks.models.tokenizers import open_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
