@@ -43,8 +43,7 @@ leaderboard: $(READY)
 	exit $$failed
 
 test: $(READY) lint
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder --ignore tests/timing
-	OMP_NUM_THREADS=1 $(BIN)/pytest tests/timing --benchmark-disable
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder --benchmark-disable
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""Two runs at once, on one cache that nobody has used and on one results folder."""
+"""Runs at once, on one cache that nobody has used and on one results folder."""
 
 from __future__ import annotations
 
@@ -35,14 +35,16 @@ def at_once(cache: Path, *results: Path) -> None:
         assert run.returncode == 0, said
 
 
-def test_a_cache_and_a_results_folder_serve_two_runs_at_once(tmp_path: Path) -> None:
-    """Each prepares the same model and builds the same snapshots, and all end well and alike."""
+def test_a_cache_and_a_results_folder_serve_several_runs_at_once(tmp_path: Path) -> None:
+    """Each prepares the same model and builds the same snapshots, and all end well and alike.
+
+    One run has a results folder of its own, the other two share one.
+    """
     fresh = tmp_path / "cache"
-    one, two, both = (tmp_path / name for name in ("one", "two", "both"))
-    at_once(fresh, one, two)
-    at_once(fresh, both, both)
-    assert stable(one) == stable(two) == stable(both)
-    assert len(stable(one)) == 3
+    own, both = tmp_path / "own", tmp_path / "both"
+    at_once(fresh, own, both, both)
+    assert stable(own) == stable(both)
+    assert len(stable(own)) == 3
     left = [path for folder in ("jobs", "staging") for path in (fresh / folder).rglob("*")]
     assert left == []
     assert not list(tmp_path.rglob("*.part"))
