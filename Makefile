@@ -7,6 +7,8 @@ SUITE ?= mini
 SEED ?= 100
 OPTIONS ?=
 SOAK_MINUTES ?= 20
+# Tests at once: now and then one waits for the processes that it has started.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + os.cpu_count())')
 READY := .venv/.ready
 OPEN := .venv/.open
 TIMED = $(if $(wildcard .benchmarks/timing.json),--timing .benchmarks)
@@ -43,7 +45,7 @@ leaderboard: $(READY)
 	exit $$failed
 
 test: $(READY) lint
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder --benchmark-disable
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --benchmark-disable
 
 lint: $(READY)
 	$(BIN)/ruff check .

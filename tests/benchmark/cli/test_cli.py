@@ -90,6 +90,10 @@ def test_run_score_show_site(leakboard: Command, tmp_path: Path, calm_results: P
     drawn = leakboard("site", "--results", results, "--out", site)
     assert drawn.returncode == 0, drawn.stderr
     assert (site / "index.html").resolve().as_uri() in drawn.stdout
+    beside = tmp_path / "beside" / "index.html"
+    ran = leakboard(*SMALL, "--results", results, "--site", beside.parent)
+    assert f"The leaderboard is at {beside.resolve().as_uri()}" in ran.stdout
+    assert beside.read_text() == (site / "index.html").read_text()
 
 
 def test_killed_at_any_moment_then_run_again(

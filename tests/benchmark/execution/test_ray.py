@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -77,6 +78,7 @@ def test_a_node_with_a_weaker_sandbox_is_refused(
     cluster.lose_all()
 
 
+@pytest.mark.skipif("LEAKBOARD_SOAK" not in os.environ, reason="make soak tries it")
 def test_a_node_whose_cache_cannot_be_written_is_refused(cluster: TestCluster) -> None:
     cluster.add(LEAKBOARD_CACHE="/proc/nowhere")
     with (
