@@ -78,7 +78,10 @@ def test_a_node_with_a_weaker_sandbox_is_refused(
     cluster.lose_all()
 
 
-@pytest.mark.skipif("LEAKBOARD_SOAK" not in os.environ, reason="make soak tries it")
+soak = pytest.mark.skipif("LEAKBOARD_SOAK" not in os.environ, reason="make soak tries it")
+
+
+@soak
 def test_a_node_whose_cache_cannot_be_written_is_refused(cluster: TestCluster) -> None:
     cluster.add(LEAKBOARD_CACHE="/proc/nowhere")
     with (
@@ -153,6 +156,7 @@ def test_a_killed_fork_server_costs_no_cell(
     assert psutil.wait_procs(below, timeout=10)[1] == []
 
 
+@soak
 def test_a_job_that_is_lost_again_and_again_is_recorded(
     remote: tuple[RayEngine, list[str]], catalogs: Catalogs, tmp_path: Path, few_snapshots: None
 ) -> None:
