@@ -35,7 +35,8 @@ Which side the papers find better, on the `{suite}` suite with {seeds}. Made by
 [{name}.csv]({name}.csv). Differences are paired snapshot by snapshot where both sides
 attack the same sentences (sign-flip test), else the two samples are compared as they are
 (permutation test). p values carry Holm's correction over the whole list; *holds* and *reversed*
-mean p ≤ 0.05. Gradient matching takes 400 steps (`_quick`) of the papers' 2,000 to 2,500.
+mean p ≤ 0.05. Gradient matching takes 400 steps (`_quick`) or 80 to 120 (`_brief`) of the papers'
+2,000 to 2,500.
 """
 Row = Mapping[str, str]
 SEEDS = "100-103"

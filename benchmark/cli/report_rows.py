@@ -25,6 +25,8 @@ def table_row(part: str, task: str, defense: str, **values: str) -> Row:
 
 def interval(row: Row) -> str:
     """Mean and interval as a document shows them; empty where there are none."""
+    if row["n"] == "1":
+        return f"{row['mean']} (n = 1)"  # which has no interval
     return f"{row['mean']} [{row['low']}, {row['high']}]" if row["mean"] else ""
 
 

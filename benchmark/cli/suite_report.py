@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmark.cli.report_rows import Row, interval, markdown_table, row_figures, table_row
+from benchmark.plugins.registry import all_tasks, trained_as
 
 if TYPE_CHECKING:
     from benchmark.results.schema import MetricValue, Record, Score
@@ -145,9 +146,10 @@ def _trade_off(rows: Sequence[Row]) -> Iterator[str]:
     for row in rows:
         if row["part"] == "utility" and not row["metric"].startswith(("step_", "bytes_")):
             utility.setdefault((row["task"], row["defense"]), []).append(row)
-    lines = []
+    lines, tasks = [], all_tasks()
     for row in worst:
-        trained = utility.get((row["task"], row["defense"]), [])
+        task = row["task"] if row["task"] not in tasks else trained_as(tasks[row["task"]]).name
+        trained = utility.get((task, row["defense"]), [])
         worth = ", ".join(f"{each['metric']} {interval(each)}" for each in trained)
         lines.append((row["task"], row["defense"], row["metric"], row["attack"], interval(row),
                       row["n"], row["panel"], worth or "not trained"))  # fmt: skip

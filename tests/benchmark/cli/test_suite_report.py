@@ -10,7 +10,7 @@ import pytest
 
 from benchmark.cli import suite_report
 from benchmark.cli.report import collect, document
-from benchmark.cli.report_rows import Row
+from benchmark.cli.report_rows import Row, interval, row_figures, table_row
 from benchmark.plugins.registry import get_suite
 from benchmark.suites import Pairing, Topic
 from tests.conftest import ROOT
@@ -46,6 +46,20 @@ def test_a_topic_is_a_table_and_what_is_missing_is_told(rows: list[Row]) -> None
     assert f"| {topic[0]['mean']} [{topic[0]['low']}, {topic[0]['high']}] |" in text
     missing = [row for row in rows if row["part"] == "missing"]
     assert [(row["attack"], row["remark"]) for row in missing] == [("never_run", "not run")]
+
+
+def test_tasks_that_train_alike_share_a_utility() -> None:
+    worst, mcc = row_figures(1, 0.9, 1, 32), row_figures(0.5, 0.4, 0.6, 3)
+    rows = [
+        table_row("worst case", "mini/cola-b4", "none", metric="rougeL", attack="dager", **worst),
+        table_row("utility", "mini/cola", "none", metric="mcc", **mcc),
+    ]
+    assert "mcc 0.5 [0.4, 0.6]" in "\n".join(suite_report.sections(rows, "mini"))
+
+
+def test_a_single_figure_has_no_interval() -> None:
+    row = table_row("utility", "mini/cola", "none", metric="mcc", **row_figures(0.5, 0.5, 0.5, 1))
+    assert interval(row) == "0.5 (n = 1)"
 
 
 def test_a_suite_without_topics_adds_nothing(tmp_path: Path) -> None:
