@@ -148,8 +148,8 @@ def _trade_off(rows: Sequence[Row]) -> Iterator[str]:
             utility.setdefault((row["task"], row["defense"]), []).append(row)
     lines, tasks = [], all_tasks()
     for row in worst:
-        task = row["task"] if row["task"] not in tasks else trained_as(tasks[row["task"]]).name
-        trained = utility.get((task, row["defense"]), [])
+        task = tasks.get(row["task"])
+        trained = utility.get((trained_as(task).name, row["defense"]), []) if task else []
         worth = ", ".join(f"{each['metric']} {interval(each)}" for each in trained)
         lines.append((row["task"], row["defense"], row["metric"], row["attack"], interval(row),
                       row["n"], row["panel"], worth or "not trained"))  # fmt: skip
