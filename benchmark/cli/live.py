@@ -41,7 +41,7 @@ class Settings:
     total: int
     """Cells of the plan."""
     more: bool = False
-    """Another run follows, so the pages stay marked as running."""
+    """Another command follows and renders: the pages stay marked, and are not made at the end."""
     first_seconds: float = FIRST_SECONDS
     every_seconds: float = EVERY_SECONDS
     share: float = SHARE
@@ -88,7 +88,7 @@ class LiveSite:
     ) -> None:
         if kind is not None:
             self._tell(None)
-        self._told.close()  # which asks for the last rendering
+        self._told.close()  # which is the end, and asks for the last rendering
         if self._process.pid is not None:
             self._process.join(FINAL_SECONDS / (10 if kind else 1))
             self.fine = self._process.exitcode == 0
@@ -98,7 +98,7 @@ class LiveSite:
 
 
 def serve(told: Connection, settings: Settings) -> None:
-    """Render whenever cells have ended and it is time; then once more, when the run is over."""
+    """Render whenever cells have ended and it is time; then once more, if nothing follows."""
     _step_back()
     page = _Page(settings)
     due = time.monotonic() + settings.first_seconds
@@ -117,7 +117,8 @@ def serve(told: Connection, settings: Settings) -> None:
                 more = False  # the run was cut short
             else:
                 done = news
-    page.refresh((done, settings.total) if more else None)
+    if not more:
+        page.refresh(None)
     sys.exit(0 if page.fine else 1)
 
 

@@ -58,7 +58,7 @@ def run(
     ] = None,
     site: SiteFolder = None,
     more: Annotated[
-        bool, typer.Option("--more", help="With --site: another run follows, so stay marked.")
+        bool, typer.Option("--more", help="With --site: more follows, which renders.")
     ] = False,
     jobs: Jobs = 0,
     device: Device = "auto",
