@@ -41,6 +41,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "bert-cola": TrainingRecipe(
             f"dir:{base}", "classification", "data:cola", 3, 1e-3, 4, 1, labels=2, max_tokens=32
         ),
+        "decoder": TrainingRecipe(
+            *(f"dir:{base}", "causal-lm", "data:cola", 3, 1e-3, 4, 1),
+            max_tokens=32,
+            width=64,
+            layers=1,
+        ),
         "marian": TrainingRecipe(
             "", "translation", "data:iwslt", 2, 1e-3, 4, 1, vocabulary=300, width=64, layers=1
         ),
@@ -59,7 +65,11 @@ def test_all_are_made_by_one_command_and_then_found(
 ) -> None:
     assert train_open.main([]) == 0
     said = capsys.readouterr().out
-    for name, objective in (("bert-cola", "classification"), ("marian", "translation")):
+    for name, objective in (
+        ("bert-cola", "classification"),
+        ("decoder", "causal-lm"),
+        ("marian", "translation"),
+    ):
         found = locate(f"trained:{name}")
         assert found.is_relative_to(folder)
         open_model(found, objective, "float32", "cpu")

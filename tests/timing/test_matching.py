@@ -43,7 +43,8 @@ from tests.timing.ratios import in_turn, only_timed
 
 TOKENS = 14
 TOGETHER = 5.0
-"""Times as fast as the plain LAMP, eight snapshots together."""
+"""Times as fast as the plain LAMP, ten snapshots together. Our aim is ten; eight reached 8.7 on
+quiet cores, ten 7.3 to 7.6 beside another program."""
 SHAPES = ((12, 768), (6, 384))
 
 
@@ -170,14 +171,15 @@ def peak_memory() -> Iterator[list[int]]:
         watcher.join()
 
 
-def test_eight_snapshots_together(benchmark: BenchmarkFixture) -> None:
-    """At least three times as fast as one by one on `mini/cola`, in a fifth of its steps.
+@pytest.mark.parametrize(("count", "least"), [(8, 3), (32, 4)])
+def test_snapshots_together(benchmark: BenchmarkFixture, count: int, least: float) -> None:
+    """Times as fast as one by one on `mini/cola`, in a fifth of its steps.
 
-    Our aim is four. Continuous steps alone reach 4.7; with discrete phases, which are bound by
-    arithmetic and not by overhead, it is 3.6 to 4.5.
+    Our aim is four from eight on. Each snapshot costs arithmetic that no other shares, and a step
+    costs an overhead that all share: eight reach 3.1 to 3.7, thirty-two 4.9.
     """
     only_timed(benchmark)  # tests/submissions/test_matching_search.py compares the answers
-    observations = cola()
+    observations = cola(count)
     settings: dict[str, Any] = dict(LampCos.variants["lamp_cos_quick"]) | {
         "steps": 80, "initial_candidates": 6, "initial_permutations": 6, "discrete_candidates": 30
     }  # fmt: skip
@@ -189,7 +191,7 @@ def test_eight_snapshots_together(benchmark: BenchmarkFixture) -> None:
         rounds=1,
     )
     assert [r.sentences for r in together] == [r.sentences for r in alone]
-    assert ratio >= 3
+    assert ratio >= least
 
 
 def test_recovery_as_the_paper_says_it(
@@ -200,8 +202,7 @@ def test_recovery_as_the_paper_says_it(
     The plain one takes one candidate at a time, with full gradients and a question to the prior
     for each, whether or not the order was drawn before.
     """
-    observations = cola()
-    few = observations if not benchmark.disabled else observations[:2]
+    few = cola(2 if benchmark.disabled else 10)
     settings: dict[str, Any] = dict(LampCos.variants["lamp_cos_quick"]) | {
         "steps": 40, "initial_candidates": 10, "initial_permutations": 10, "discrete_every": 10,
         "discrete_candidates": 50,
@@ -251,8 +252,8 @@ def plain_rearrange(search: Search, count: int, fluency: Fluency) -> None:
     search.settle(distances[best][None])
 
 
-def cola() -> list[Observation]:
-    """The first eight snapshots of the task, with its prior."""
+def cola(count: int) -> list[Observation]:
+    """The first snapshots of the task, with its prior."""
     side, models = load_task(all_tasks()["mini/cola"]), model_package()
     public = public_of("mini/cola")
     assert side.prior_directory is not None
@@ -262,7 +263,7 @@ def cola() -> list[Observation]:
     public = replace(public, prior=prior)
     client = Client(public.model, public.objective, public.roles, torch.Generator())
     names = [name for name, _ in public.model.named_parameters()]
-    batches = [side.private_batch(index, 0) for index in range(8)]
+    batches = [side.private_batch(index, 0) for index in range(count)]
     return [
         Observation(public, client.update(b.batch, names), 1, n, labels=b.labels, lengths=b.lengths)
         for n, b in enumerate(batches)

@@ -18,7 +18,8 @@ class TrainingRecipe:
     """A training that turns a base into a model of a task."""
 
     base: str
-    """Model reference; empty for a random start in the shape of `marian_shape`."""
+    """Model reference; empty for a random start in the shape of `marian_shape`. Of a base beside a
+    width only the tokenizer is taken, and the start is random in the shape of `gpt2_shape`."""
     objective: ObjectiveName
     corpus: str
     """Reference of the corpus whose public rows are read."""
@@ -33,7 +34,7 @@ class TrainingRecipe:
     """Of a random start: types that its tokenizer learns from the public rows."""
     width: int = 0
     layers: int = 0
-    """Of a random start: width, and layers of encoder and decoder each."""
+    """Of a random start: width, and layers (of encoder and decoder each)."""
 
 
 CLASSIFIED = ("cola", "sst2", "rotten-tomatoes")
@@ -58,6 +59,12 @@ RECIPES: Mapping[str, TrainingRecipe] = {
         )
         for corpus in READ
     },
+    "gpt2-wordpiece": TrainingRecipe(
+        *("package:minilm", "causal-lm", "data:cola", 600, 1e-3, 32, 60),
+        seed=46,
+        width=256,
+        layers=4,
+    ),
     "marian-iwslt": TrainingRecipe(
         *("", "translation", "data:iwslt", 300, 1e-3, 24, 60),
         seed=44,
@@ -81,6 +88,20 @@ CHECKSUMS: Mapping[str, str] = {
     "minilm-cola": "e77597f926a76970a8fcee1293016f075beba417e2fd8827a343ed273de8ef28",
 }
 """Of the models that published results were made with."""
+
+
+def gpt2_shape(recipe: TrainingRecipe, vocabulary: int) -> dict[str, object]:
+    """A small GPT-2, its embeddings tied as in the real one."""
+    return {
+        "vocab_size": vocabulary,
+        "n_positions": 128,
+        "n_embd": recipe.width,
+        "n_layer": recipe.layers,
+        "n_head": recipe.width // 64,
+        "activation_function": "gelu_pytorch_tanh",
+        "bos_token_id": None,
+        "eos_token_id": None,
+    }
 
 
 def marian_shape(recipe: TrainingRecipe, vocabulary: int) -> dict[str, object]:

@@ -10,7 +10,12 @@ from pathlib import Path
 from benchmark.errors import UserError, unknown_name
 from benchmark.paths import cache_directory
 from tasks.models.digests import model_digest, verify_checksum
-from tasks.models.finetuning.recipes import RECIPES, TrainingRecipe, marian_shape
+from tasks.models.finetuning.recipes import (
+    RECIPES,
+    TrainingRecipe,
+    gpt2_shape,
+    marian_shape,
+)
 
 
 def locate(name: str) -> Path:
@@ -46,4 +51,6 @@ def recipe_digest(recipe: TrainingRecipe) -> str:
     parts.append(
         model_digest(locate_model(recipe.base)) if recipe.base else marian_shape(recipe, 0)
     )
+    if recipe.base and recipe.width:
+        parts.append(gpt2_shape(recipe, 0))
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from transformers import MarianConfig, MarianMTModel
+from transformers import GPT2Config, GPT2LMHeadModel, MarianConfig, MarianMTModel
 
 from benchmark.files import naming
 from benchmark.ownership import staging_folder
 from tasks import corpora
 from tasks.corpora.base import Row
 from tasks.models.digests import publish
-from tasks.models.finetuning.recipes import TrainingRecipe, marian_shape
+from tasks.models.finetuning.recipes import TrainingRecipe, gpt2_shape, marian_shape
 from tasks.models.finetuning.store import find, folder
 from tasks.models.heads import copy_tokenizer, draw_head, save_weights
 from tasks.models.loading import freeze_to_buffers, load_weights
@@ -57,7 +57,7 @@ def make(name: str) -> Path:
 def _start(
     recipe: TrainingRecipe, public: Sequence[Row]
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The base, with a fresh head where classes are told apart, or a random Transformer."""
+    """The base, with a fresh head where classes are told apart, or a random start."""
     torch.manual_seed(recipe.seed)
     model: PreTrainedModel
     if not recipe.base:
@@ -67,6 +67,10 @@ def _start(
         freeze_to_buffers(model)
         return model.eval(), tokenizer
     source = locate(recipe.base)
+    if recipe.width:
+        tokenizer = open_tokenizer(source)
+        model = GPT2LMHeadModel(GPT2Config(**gpt2_shape(recipe, len(tokenizer))))  # type: ignore[arg-type]
+        return model.eval(), tokenizer
     labels = {"num_labels": recipe.labels} if recipe.labels else {}
     model, report = load_weights(source, recipe.objective, torch.float32, **labels)
     if recipe.labels:

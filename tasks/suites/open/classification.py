@@ -134,6 +134,16 @@ FEW = replace(
     snapshots=12,
 )
 """What gradient matching is measured on, and with it the panel of every defense."""
+WORDPIECE = replace(
+    FEW,
+    name="open/cola-few-wordpiece",
+    summary=(
+        "`open/cola-few` with another prior: a small GPT-2 over MiniLM's own vocabulary, trained "
+        "on public sentences, in the place of SmolLM2 and decoded text."
+    ),
+    prior="trained:gpt2-wordpiece",
+)
+"""Which prior serves LAMP better."""
 CLASSIFICATION = (
     *(
         sampled(task)
@@ -142,4 +152,5 @@ CLASSIFICATION = (
         for task in settings(classifier(*corpus, model))
     ),
     FEW,
+    WORDPIECE,
 )

@@ -62,6 +62,7 @@ FIRST = (
 """The published part."""
 SENTENCES = ("prior_only", "bag_of_words", "dager", "lamp_cos_brief")
 REST = (
+    *pairings(("cola-few-wordpiece",), ("prior_only", *MATCHING[2:])),
     *pairings(("cola-few",), (*PAPERS, "dager_paper", "dager_lengths")),
     *pairings(("sst2", "rotten-tomatoes"), SENTENCES),
     *pairings(("cola-finetuned", "cola-dropout", "cola-mpnet"), SENTENCES),
@@ -75,11 +76,11 @@ REST = (
         ("prior_only", "bag_of_words", "dager"),
     ),
     *pairings(("wikitext", "enron"), ("film", "film_paper", "flat_chat_brief", "rlg")),
-    *pairings(("imdb", "agnews-lm"), ("prior_only", "bag_of_words", "dager_brief")),
+    *pairings(("imdb", "agnews-lm"), ("prior_only", "bag_of_words", "dager")),
     *pairings(("wikitext-finetuned", "enron-finetuned"), PANELS["causal-lm"]),
     *pairings(
         ("wikitext-b4", "wikitext-b16", "wikitext-b64", "enron-b16"),
-        ("prior_only", "bag_of_words", "dager_brief"),
+        ("prior_only", "bag_of_words", "dager"),
     ),
     *pairings(
         ("imdb-8x25", "agnews-lm-8x25", "imdb-32x100"), ("random", "bag_of_words", "flat_chat")
@@ -122,6 +123,18 @@ TOPICS = (
         LIMITS,
     ),
     Topic(
+        "Which prior serves LAMP better",
+        ("rouge1", "rouge2", "rougeL"),
+        tuple(
+            (task, attack)
+            for attack in ("prior_only", *MATCHING[2:])
+            for task in ("cola-few", "cola-few-wordpiece")
+        ),
+        "`cola-few`: SmolLM2 (135 million parameters, much text) reads the decoded candidate. "
+        "`cola-few-wordpiece`: a GPT-2 of 11 million parameters over MiniLM's own vocabulary, "
+        "trained here on the public sentences of CoLA.",
+    ),
+    Topic(
         "FILM against prior_only",
         ("rougeL", "type_f1"),
         tuple(
@@ -150,7 +163,10 @@ TOPICS = (
     Topic(
         "DAGER on a decoder",
         ("exact_match", "rougeL"),
-        tuple((task, "dager") for task in ("wikitext", "enron")),
+        tuple(
+            (task, "dager")
+            for task in ("wikitext", "wikitext-b4", "wikitext-b16", "enron", "imdb", "agnews-lm")
+        ),
         "SmolLM2, 576 wide, instead of GPT-2, 768 wide.",
     ),
 )
