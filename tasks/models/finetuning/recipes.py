@@ -84,6 +84,7 @@ RECIPES: Mapping[str, TrainingRecipe] = {
 """Two epochs of MiniLM; MPNet and SmolLM2 take several seconds a step, and so take fewer."""
 
 CHECKSUMS: Mapping[str, str] = {
+    "gpt2-wordpiece": "e0da35e12804051da76934cf996bd526cafe0df80f0a74e977aa0092af417b91",
     "marian-iwslt": "819ad377d9708d496cdbe218f73fa469cfba47ea1f212aaa8e8433abc8d8922f",
     "minilm-cola": "e77597f926a76970a8fcee1293016f075beba417e2fd8827a343ed273de8ef28",
 }

@@ -136,7 +136,7 @@ FEW = replace(
 """What gradient matching is measured on, and with it the panel of every defense."""
 WORDPIECE = replace(
     FEW,
-    name="open/cola-few-wordpiece",
+    name="open/cola-wordpiece-few",
     summary=(
         "`open/cola-few` with another prior: a small GPT-2 over MiniLM's own vocabulary, trained "
         "on public sentences, in the place of SmolLM2 and decoded text."

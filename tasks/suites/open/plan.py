@@ -62,7 +62,7 @@ FIRST = (
 """The published part."""
 SENTENCES = ("prior_only", "bag_of_words", "dager", "lamp_cos_brief")
 REST = (
-    *pairings(("cola-few-wordpiece",), ("prior_only", *MATCHING[2:])),
+    *pairings(("cola-wordpiece-few",), ("prior_only", *MATCHING[2:])),
     *pairings(("cola-few",), (*PAPERS, "dager_paper", "dager_lengths")),
     *pairings(("sst2", "rotten-tomatoes"), SENTENCES),
     *pairings(("cola-finetuned", "cola-dropout", "cola-mpnet"), SENTENCES),
@@ -128,10 +128,10 @@ TOPICS = (
         tuple(
             (task, attack)
             for attack in ("prior_only", *MATCHING[2:])
-            for task in ("cola-few", "cola-few-wordpiece")
+            for task in ("cola-few", "cola-wordpiece-few")
         ),
         "`cola-few`: SmolLM2 (135 million parameters, much text) reads the decoded candidate. "
-        "`cola-few-wordpiece`: a GPT-2 of 11 million parameters over MiniLM's own vocabulary, "
+        "`cola-wordpiece-few`: a GPT-2 of 11 million parameters over MiniLM's own vocabulary, "
         "trained here on the public sentences of CoLA.",
     ),
     Topic(
