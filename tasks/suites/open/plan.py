@@ -106,6 +106,7 @@ FIRST_UTILITY = tuple(Pairing("cola-few", defense=d) for d in (NO_DEFENSE, *STRE
 UTILITY = (
     *FIRST_UTILITY,
     *(Pairing("cola-few", defense=d) for d in (*MASKING, "freeze_both")),
+    *(Pairing("sst2", defense=d) for d in (NO_DEFENSE, *SIMPLE)),
     *(Pairing("wikitext", defense=d) for d in (NO_DEFENSE, *SIMPLE)),
     *(Pairing("iwslt", defense=d) for d in (NO_DEFENSE, *SIMPLE[:3], "freeze_output")),
     *(Pairing("agnews-fl", defense=d) for d in FEDERATED),
