@@ -19,7 +19,8 @@ INTRODUCTION = """\
 
 Made by `leakboard report --suite {suite}` from the published records under
 `leaderboard/results/{suite}`; no figure is typed by hand, and the same figures are in
-[results-{suite}.csv](results-{suite}.csv). Intervals are of 95 %. Ranks come from paired tests:
+[results-{suite}.csv](results-{suite}.csv). Intervals are of 95 %; the tables by subject take the
+snapshots of all seeds together. Ranks come from paired tests:
 [methods](methods.md#intervals-ranks-and-means). The papers' orderings on the same records:
 [orderings-{suite}](orderings-{suite}.md).
 """
@@ -48,8 +49,8 @@ def collect(results: Path, suite: Suite) -> Iterator[Row]:
     yield from _missing(suite, scored)
 
 
-Scored = dict[tuple[str, str, str], "tuple[Record, Score | None]"]
-"""Records and scores by short name of the task, attack and defense."""
+Scored = dict[tuple[str, str, str], "list[tuple[Record, Score | None]]"]
+"""Records and scores of every seed, by short name of the task, attack and defense."""
 
 
 def _scored(results: Path, suite: Suite) -> Scored:
@@ -60,22 +61,36 @@ def _scored(results: Path, suite: Suite) -> Scored:
     for path, record in read_records(record_files(results), Record):
         if record.suite == suite.name:
             task = record.task.partition("/")[2]
-            found[task, record.attack_name, record.defense_name] = record, fresh_score(path)
+            key = task, record.attack_name, record.defense_name
+            found.setdefault(key, []).append((record, fresh_score(path)))
+    for each in found.values():
+        each.sort(key=lambda pair: pair[0].seed)
     return found
 
 
 def _topic(topic: Topic, suite: Suite, scored: Scored) -> Iterator[Row]:
+    """The snapshots of all seeds together."""
     for task, attack in topic.cells:
-        record, score = scored.get((task, attack, "none"), (None, None))
+        found = [(r, s) for r, s in scored.get((task, attack, "none"), []) if s is not None]
+        scores = [score for _, score in found]
+        seconds = _pooled("seconds", scores)
         for metric in topic.metrics:
-            value = score.metrics.get(metric) if score else None
-            seconds = score.metrics.get("seconds") if score else None
             yield table_row(
                 "topic", f"{suite.name}/{task}", "none", attack=attack, metric=metric,
-                seed=str(record.seed) if record else "",
+                seed=" ".join(str(record.seed) for record, _ in found),
                 seconds=f"{seconds.mean:.3g}" if seconds else "",
-                panel=topic.title, remark=topic.remark, **_figures(value),
+                panel=topic.title, remark=topic.remark, **_figures(_pooled(metric, scores)),
             )  # fmt: skip
+
+
+def _pooled(metric: str, scores: Sequence[Score]) -> MetricValue | None:
+    """One mean and interval over the snapshots of several scores."""
+    from benchmark.results.measure import summary
+
+    values = [
+        v for score in scores if metric in score.metrics for v in score.metrics[metric].values
+    ]
+    return summary(metric, values) if values else None
 
 
 def _figures(value: MetricValue | None) -> dict[str, str]:
@@ -85,7 +100,7 @@ def _figures(value: MetricValue | None) -> dict[str, str]:
 def _times(suite: Suite, scored: Scored) -> Iterator[Row]:
     """How long the attacks on each task took, preparation included."""
     for task, group in groupby(sorted(scored), key=lambda key: key[0]):
-        records = [scored[key][0] for key in group]
+        records = [record for key in group for record, _ in scored[key]]
         spent = sum(
             (record.prepare_seconds or 0.0) + sum(s.seconds or 0.0 for s in record.snapshots)
             for record in records
@@ -99,12 +114,10 @@ def _times(suite: Suite, scored: Scored) -> Iterator[Row]:
 
 def _missing(suite: Suite, scored: Scored) -> Iterator[Row]:
     """Cells of the plan without a record, and records that are not complete."""
-    done = {key for key, (record, _) in scored.items() if record.status in ("ok", "unsupported")}
     for line in suite.plan:
-        key = line.task, line.attack, line.defense
-        if key not in done:
-            record = scored[key][0] if key in scored else None
-            remark = f"{record.status}: {record.reason}" if record else "not run"
+        found = [record for record, _ in scored.get((line.task, line.attack, line.defense), [])]
+        if not any(record.status in ("ok", "unsupported") for record in found):
+            remark = f"{found[0].status}: {found[0].reason}" if found else "not run"
             yield table_row("missing", f"{suite.name}/{line.task}", line.defense,
                             attack=line.attack, remark=remark)  # fmt: skip
 

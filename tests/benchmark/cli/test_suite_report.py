@@ -14,7 +14,12 @@ from benchmark.cli.report_rows import Row, interval, row_figures, table_row
 from benchmark.plugins.registry import get_suite
 from benchmark.suites import Pairing, Topic
 from tests.conftest import ROOT
-from tests.leaderboard.samples import write_sample_results
+from tests.leaderboard.samples import (
+    make_record,
+    make_score,
+    store,
+    write_sample_results,
+)
 
 DOCUMENT = ROOT / "docs" / "results-open.md"
 
@@ -46,6 +51,17 @@ def test_a_topic_is_a_table_and_what_is_missing_is_told(rows: list[Row]) -> None
     assert f"| {topic[0]['mean']} [{topic[0]['low']}, {topic[0]['high']}] |" in text
     missing = [row for row in rows if row["part"] == "missing"]
     assert [(row["attack"], row["remark"]) for row in missing] == [("never_run", "not run")]
+
+
+def test_a_topic_takes_the_snapshots_of_all_seeds_together(tmp_path: Path) -> None:
+    for seed, values in ((0, [0.0, 0.2]), (1, [0.4, 1.0])):
+        score = make_score({"rouge1": values})
+        store(tmp_path, make_record("mini/cola", "lamp", seed=seed), score)
+    topic = Topic("One question", ("rouge1",), (("cola", "lamp"),))
+    found = list(suite_report.collect(tmp_path, replace(get_suite("mini"), topics=(topic,))))
+    row = next(row for row in found if row["part"] == "topic")
+    assert (row["mean"], row["n"], row["seed"]) == ("0.4", "4", "0 1")
+    assert next(row for row in found if row["part"] == "time")["n"] == "2"
 
 
 def test_tasks_that_train_alike_share_a_utility() -> None:
