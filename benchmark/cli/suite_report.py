@@ -164,13 +164,13 @@ def _trade_off(rows: Sequence[Row]) -> Iterator[str]:
         task = tasks.get(row["task"])
         trained = utility.get((trained_as(task).name, row["defense"]), []) if task else []
         worth = ", ".join(f"{each['metric']} {interval(each)}" for each in trained)
-        lines.append((row["task"], row["defense"], row["metric"], row["attack"], interval(row),
-                      row["n"], row["panel"], worth or "not trained"))  # fmt: skip
+        lines.append((row["task"], row["defense"], row["seed"], row["metric"], row["attack"],
+                      interval(row), row["n"], row["panel"], worth or "not trained"))  # fmt: skip
     if not lines:
         yield NOTHING
         return
     yield from markdown_table(
-        ("task", "defense", "metric", "strongest attack", "mean [low, high]", "n", "panel",
+        ("task", "defense", "seed", "metric", "strongest attack", "mean [low, high]", "n", "panel",
          "utility"), lines,
     )  # fmt: skip
 
