@@ -34,9 +34,9 @@ Which side the papers find better, on the `{suite}` suite with {seeds}. Made by
 `leakboard orderings`; no figure is typed by hand, and the same figures are in
 [{name}.csv]({name}.csv). Differences are paired snapshot by snapshot where both sides
 attack the same sentences (sign-flip test), else the two samples are compared as they are
-(permutation test). p values carry Holm's correction over the whole list; *holds* and *reversed*
-mean p ≤ 0.05. Gradient matching takes 400 steps (`_quick`) or 80 to 120 (`_brief`) of the papers'
-2,000 to 2,500.
+(permutation test); n counts the snapshots of the seeds that both sides have. p values carry Holm's
+correction over the whole list; *holds* and *reversed* mean p ≤ 0.05. Gradient matching takes 400
+steps (`_quick`) or 80 to 120 (`_brief`) of the papers' 2,000 to 2,500.
 """
 Row = Mapping[str, str]
 SEEDS = "100-103"
@@ -53,7 +53,7 @@ def orderings(
     ] = None,
     suite: Annotated[str, typer.Option(help="Suite to test them on.")] = "mini",
     stored: Annotated[
-        bool, typer.Option("--stored", help="Run nothing; what is missing is not measured.")
+        bool, typer.Option("--stored", help="Run nothing; take the seeds that both sides have.")
     ] = False,
 ) -> None:
     """Test the papers' orderings on our snapshots; what is missing is run first."""
@@ -74,14 +74,7 @@ def orderings(
         missing = [] if stored else _cells(sides, suite, drawn, catalogs, results)
         failed = execute(engine, missing, time_limit, 0.0, out=sys.stdout)
     failed += score_records(results)
-    measured = [
-        (
-            claim,
-            _values(claim.better, claim.metric, drawn, paths),
-            _values(claim.worse, claim.metric, drawn, paths),
-        )
-        for claim in claims
-    ]
+    measured = [(claim, *_both_sides(claim, drawn, paths, stored)) for claim in claims]
     rows = [row(tested) for tested in compare_orderings(measured)]
     with out.with_suffix(".csv").open("w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, FIELDS, lineterminator="\n")
@@ -147,22 +140,40 @@ def _cells(
     return list(cells.values())
 
 
-def _values(
-    side: OrderingSide, metric: str, seeds: range, paths: Mapping[tuple[str, int], Path]
-) -> dict[tuple[int, int], float]:
-    """Score of each snapshot of all seeds; nothing where any seed has none."""
+Values = dict[tuple[int, int], float]
+"""A score by seed and snapshot."""
+
+
+def _both_sides(
+    claim: Ordering, seeds: range, paths: Mapping[tuple[str, int], Path], stored: bool
+) -> tuple[Values, Values]:
+    """Scores of the seeds that both sides have.
+
+    Where everything was to be run, a seed that one side lacks has failed, and nothing is compared.
+    """
+    sides = [
+        {seed: values for seed in seeds if (values := _values(paths[side.label, seed], claim))}
+        for side in (claim.better, claim.worse)
+    ]
+    shared = [seed for seed in seeds if all(seed in side for side in sides)]
+    if not stored and len(shared) < len(seeds):
+        return {}, {}
+    better, worse = (
+        {(seed, i): value for seed in shared for i, value in enumerate(side[seed])}
+        for side in sides
+    )
+    return better, worse
+
+
+def _values(record: Path, claim: Ordering) -> list[float]:
+    """Score of each snapshot; empty where there is none."""
     from benchmark.files import read_model
     from benchmark.results.schema import Score
     from benchmark.results.store import score_path
 
-    found: dict[tuple[int, int], float] = {}
-    for seed in seeds:
-        path = score_path(paths[side.label, seed])
-        score = read_model(path, Score) if path.exists() else None
-        if score is None or metric not in score.metrics:
-            return {}
-        found |= {(seed, i): v for i, v in enumerate(score.metrics[metric].values)}
-    return found
+    path = score_path(record)
+    score = read_model(path, Score) if path.exists() else None
+    return score.metrics[claim.metric].values if score and claim.metric in score.metrics else []
 
 
 def row(tested: ComparedOrdering) -> Row:

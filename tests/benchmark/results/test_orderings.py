@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.cli.orderings import FILES, document, load, numbers, row
+from benchmark.cli.orderings import FILES, _both_sides, document, load, numbers, row
 from benchmark.errors import UserError
 from benchmark.metrics.table import METRICS
 from benchmark.plugins.catalog import Catalog
 from benchmark.plugins.registry import get_suite
 from benchmark.plugins.selection import choose, choose_tasks
 from benchmark.results.orderings import ComparedOrdering, Ordering, OrderingSide, compare_orderings
+from benchmark.results.store import record_path
 from tests.conftest import Command
+from tests.leaderboard.samples import make_record, make_score, store
 
 
 def claim(paired: bool = True) -> Ordering:
@@ -108,6 +110,22 @@ def test_what_has_no_record_is_not_measured(leakboard: Command, tmp_path: Path) 
     done = leakboard("orderings", "--stored", "--results", tmp_path, "--out", out)
     assert done.returncode == 0, done.stderr
     assert out.read_text(encoding="utf-8").count("not measured") == len(load())
+
+
+def test_stored_seeds_count_where_both_sides_have_them(tmp_path: Path) -> None:
+    """What was to be run and is not there has failed, and then no seed counts."""
+    better, worse = (OrderingSide(task="cola", attack=attack) for attack in ("lamp", "random"))
+    asked = claim().model_copy(update={"better": better, "worse": worse})
+    paths = {}
+    for side, attack, seeds in ((better, "lamp", (100, 101)), (worse, "random", (101,))):
+        for seed in (100, 101):
+            made = make_record("mini/cola", attack, seed=seed)
+            paths[side.label, seed] = record_path(tmp_path, made)
+            if seed in seeds:
+                store(tmp_path, made, make_score({"rouge1": [0.5, 0.75]}))
+    both = {(101, 0): 0.5, (101, 1): 0.75}
+    assert _both_sides(asked, range(100, 102), paths, stored=True) == (both, both)
+    assert _both_sides(asked, range(100, 102), paths, stored=False) == ({}, {})
 
 
 def test_a_suite_without_claims_is_named(leakboard: Command, tmp_path: Path) -> None:
