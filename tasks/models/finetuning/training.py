@@ -67,15 +67,15 @@ def _start(
         freeze_to_buffers(model)
         return model.eval(), tokenizer
     source = locate(recipe.base)
+    known = open_tokenizer(source)
     if recipe.width:
-        tokenizer = open_tokenizer(source)
-        model = GPT2LMHeadModel(GPT2Config(**gpt2_shape(recipe, len(tokenizer))))  # type: ignore[arg-type]
-        return model.eval(), tokenizer
+        model = GPT2LMHeadModel(GPT2Config(**gpt2_shape(recipe, len(known))))  # type: ignore[arg-type]
+        return model.eval(), known
     labels = {"num_labels": recipe.labels} if recipe.labels else {}
     model, report = load_weights(source, recipe.objective, torch.float32, **labels)
     if recipe.labels:
         draw_head(model, set(report["missing_keys"]), recipe.seed)
-    return model, open_tokenizer(source)
+    return model, known
 
 
 def _train(
