@@ -12,7 +12,8 @@ from benchmark.suites import NO_DEFENSE, ObjectiveName, Pairing, Topic
 from tasks.suites.mini.plan import pairings
 
 BASELINES = ("random", "prior_only", "public_sentences")
-MATCHING = ("dlg_brief", "tag_brief", "lamp_cos_brief", "lamp_l2l1_brief")
+LAMPS = ("lamp_cos_brief", "lamp_l2l1_brief")
+MATCHING = ("dlg_brief", "tag_brief", *LAMPS)
 PAPERS = ("dlg", "tag", "lamp_cos", "lamp_l2l1")
 """With all of their steps: one to two minutes a sentence."""
 
@@ -21,13 +22,11 @@ PATIENT = "dager[work=1000.0]"
 
 PANELS: dict[ObjectiveName, tuple[str, ...]] = {
     "causal-lm": ("prior_only", "bag_of_words", "dager_brief"),
-    "classification": (
-        *("prior_only", "bag_of_words", "lamp_cos_brief", "lamp_l2l1_brief", "dager_brief"),
-    ),
+    "classification": ("prior_only", "bag_of_words", *LAMPS, "dager_brief"),
     "translation": ("prior_only", "bag_of_words", "flat_chat_brief"),
 }
-"""What every defense has to face. FILM's search takes minutes a sentence of SmolLM2, and starts
-from the bag of words, which is in the panel."""
+"""What every defense has to face. FILM's search takes ten seconds a sentence of SmolLM2, and
+starts from the bag of words, which is in the panel."""
 
 NOISE = ("gaussian_noise[sigma=0.001]", "gaussian_noise", "gaussian_noise[sigma=0.1]")
 PRUNING = ("prune[ratio=0.9]", "prune")
@@ -65,7 +64,7 @@ FIRST = (
 """The published part."""
 SENTENCES = ("prior_only", "bag_of_words", "dager", "lamp_cos_brief")
 REST = (
-    *pairings(("cola-wordpiece-few",), ("prior_only", *MATCHING[2:])),
+    *pairings(("cola-wordpiece-few",), ("prior_only", *LAMPS)),
     *pairings(("cola-few",), (*PAPERS, "dager_paper", "dager_lengths")),
     *pairings(("sst2", "rotten-tomatoes"), SENTENCES),
     *pairings(("cola-finetuned", "cola-dropout", "cola-mpnet"), SENTENCES),
@@ -132,7 +131,7 @@ TOPICS = (
         ("rouge1", "rouge2", "rougeL"),
         tuple(
             (task, attack)
-            for attack in ("prior_only", *MATCHING[2:])
+            for attack in ("prior_only", *LAMPS)
             for task in ("cola-few", "cola-wordpiece-few")
         ),
         "`cola-few`: SmolLM2 (135 million parameters, much text) reads the decoded candidate. "
