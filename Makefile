@@ -17,7 +17,7 @@ TIMED = $(if $(wildcard .benchmarks/timing.json),--timing .benchmarks)
 
 help:
 	@echo "make leaderboard  set up, run the mini suite, render the site as it runs"
-	@echo "                  (OPTIONS='--jobs 1' goes to both runs; RESULTS, SITE, SUITE, SEED)"
+	@echo "                  (OPTIONS='--jobs 1' goes to the run; RESULTS, SITE, SUITE, SEED)"
 	@echo "make test         set up, then ruff, mypy and the whole test suite"
 	@echo "make open         install the weights of the open suite into .venv"
 	@echo "make timing       the ratios of processor time, measured and asserted"
@@ -37,9 +37,9 @@ $(OPEN): $(READY) tasks/models/requirements-open.txt
 
 # Whatever fails on the way, what there is gets scored and rendered, and the last word is what failed.
 leaderboard: $(READY)
-	@failed=0; run="$(BIN)/leakboard run --suite $(SUITE) --seed $(SEED) --results $(RESULTS) $(OPTIONS)"; \
-	$$run --site $(SITE) --more || failed=1; \
-	$$run --site $(SITE) --more --utility || failed=1; \
+	@failed=0; \
+	$(BIN)/leakboard run --suite $(SUITE) --seed $(SEED) --results $(RESULTS) --with-utility \
+		--site $(SITE) --more $(OPTIONS) || failed=1; \
 	$(BIN)/leakboard score --results $(RESULTS) || failed=1; \
 	$(BIN)/leakboard site --results $(RESULTS) --out $(SITE) $(TIMED) || failed=1; \
 	exit $$failed

@@ -23,7 +23,7 @@ from benchmark.plugins.registry import SiteContent
 FIRST_SECONDS = 20.0
 """Running time before the first page; a shorter run has its page at the end."""
 EVERY_SECONDS = 45.0
-SHARE = 0.05
+SHARE = 0.02
 """Of a core's time that refreshing may take: a costly refresh is made less often."""
 FINAL_SECONDS = 180.0
 """How long the last rendering is waited for; after an interrupt, a tenth of it."""

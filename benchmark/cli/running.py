@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +23,7 @@ from benchmark.cli.options import (
     folder,
 )
 from benchmark.errors import UserError
+from benchmark.suites import NO_DEFENSE
 
 if TYPE_CHECKING:
     from benchmark.cli.live import LiveSite
@@ -70,8 +72,11 @@ def run(
     utility: Annotated[
         bool, typer.Option("--utility", help="Train with each defense instead of attacking it.")
     ] = False,
+    with_utility: Annotated[
+        bool, typer.Option("--with-utility", help="Train with each defense, too, after attacking.")
+    ] = False,
     trainings: Annotated[
-        int, typer.Option(min=1, max=100, help="With --utility: seeds, from --seed on.")
+        int, typer.Option(min=1, max=100, help="Seeds that defenses train with, from --seed on.")
     ] = 3,
     submissions: MoreSubmissions = None,
     engine: EngineName = "local",
@@ -86,11 +91,14 @@ def run(
     """
     from benchmark.cli.session import ClusterOptions, execute, find_catalogs, name_broken
     from benchmark.plugins.registry import check_site
-    from benchmark.runs.plan import Selection
+    from benchmark.runs.plan import Selection, plan_cells
     from benchmark.runs.shards import Shard, take_shard
+    from benchmark.runs.utility_plan import plan_utility
 
     if utility and attack:
         raise UserError("--utility trains without an attack; leave --attack out.")
+    if utility and with_utility:
+        raise UserError("--utility is training alone; leave it out, or --with-utility.")
     part = None if shard is None else Shard.parse(shard)
     if site is not None:
         check_site(results, site)
@@ -100,7 +108,11 @@ def run(
         catalogs = find_catalogs(workers)
         if dry_run and not utility and _print_forecast(choice, catalogs):
             return
-        cells = _plan(choice, catalogs, results, utility)
+        cells: list[Cell | Trial] = []
+        if not utility:
+            cells += plan_cells(choice, *catalogs, results)
+        if utility or with_utility:
+            cells += plan_utility(replace(choice, defense=_defense(choice)), catalogs[1], results)
         if part is not None:
             cells = take_shard(cells, part, results, write=not dry_run)
         if dry_run:
@@ -115,17 +127,6 @@ def run(
     broken = name_broken(_left_out(choice, catalogs, utility))
     if failed or broken:
         raise typer.Exit(1)
-
-
-def _plan(
-    choice: Selection, catalogs: tuple[Catalog, Catalog], results: Path, utility: bool
-) -> Sequence[Cell | Trial]:
-    from benchmark.runs.plan import plan_cells
-    from benchmark.runs.utility_plan import plan_utility
-
-    if utility:
-        return plan_utility(choice, catalogs[1], results)
-    return plan_cells(choice, *catalogs, results)
 
 
 def _print_forecast(choice: Selection, catalogs: tuple[Catalog, Catalog]) -> bool:
@@ -179,5 +180,10 @@ def _left_out(
     attacks, defenses = catalogs
     if not utility:
         yield from broken_among(attacks, choice.attack)
-    yield from broken_among(defenses, choice.defense or ("none" if choice.attack else None))
+    yield from broken_among(defenses, _defense(choice))
     yield from broken_suites()
+
+
+def _defense(choice: Selection) -> str | None:
+    """Of attacks that are named, no defense unless one is; None is what the suite's plan says."""
+    return choice.defense or (NO_DEFENSE if choice.attack else None)

@@ -137,3 +137,6 @@ def test_the_command_lists_the_tables_and_refuses_what_makes_no_sense(leakboard:
     refused = leakboard("run", "--utility", "--attack", "random")
     assert refused.returncode == 2
     assert refused.stderr.startswith("leakboard: --utility trains without an attack")
+    refused = leakboard("run", "--utility", "--with-utility")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("leakboard: --utility is training alone")
