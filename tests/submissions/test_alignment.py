@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import cast
 
@@ -10,7 +12,8 @@ import torch
 from torch import nn
 
 from benchmark.plugins.registry import all_tasks, load_task, model_package
-from benchmark.spec import Observation, Public
+from benchmark.spec import Observation, Prior, Public
+from submissions.blocks.alignment.ordering import ordered_by_prior
 from submissions.blocks.alignment.reading import _inputs, first_reading, row_space
 
 LAYERS = {
@@ -58,3 +61,21 @@ def test_the_row_space_holds_what_was_summed_and_nothing_else() -> None:
     assert span.shape == (3, 8)
     inside = inputs.double() @ span.T @ span
     assert torch.allclose(inside, inputs.double(), atol=1e-5)
+
+
+class Chain:
+    """A language model to which each token is likely after the one before it, and only there."""
+
+    def negative_log_likelihood(self, sentences: Sequence[Sequence[int]]) -> torch.Tensor:
+        costs = []
+        for sentence in sentences:
+            steps = pairwise(sentence)
+            broken = sum(second != first + 1 for first, second in steps)
+            costs.append((sentence[0] + broken) / len(sentence))
+        return torch.tensor(costs)
+
+
+@pytest.mark.parametrize("size", [4, 7, 10])
+def test_words_come_in_the_order_that_the_prior_likes_each_once_before_any_twice(size: int) -> None:
+    found = ordered_by_prior(cast("Prior", Chain()), [5, 0, 3, 6, 1, 4, 2], size, beams=2)
+    assert found == [*range(7), *range(7)][:size]

@@ -17,9 +17,6 @@ MATCHING = ("dlg_brief", "tag_brief", *LAMPS)
 PAPERS = ("dlg", "tag", "lamp_cos", "lamp_l2l1")
 """With all of their steps: one to two minutes a sentence."""
 
-PATIENT = "dager[work=1000.0]"
-"""With the work that large batches of a decoder take: 6 to 14 s."""
-
 PANELS: dict[ObjectiveName, tuple[str, ...]] = {
     "causal-lm": ("prior_only", "bag_of_words", "dager_brief"),
     "classification": ("prior_only", "bag_of_words", *LAMPS, "dager_brief"),
@@ -84,7 +81,6 @@ REST = (
         ("wikitext-b4", "wikitext-b16", "wikitext-b64", "enron-b16"),
         ("prior_only", "bag_of_words", "dager"),
     ),
-    *pairings(("wikitext-b16",), (PATIENT,)),
     *pairings(
         ("imdb-8x25", "agnews-lm-8x25", "imdb-32x100"), ("random", "bag_of_words", "flat_chat")
     ),
@@ -169,7 +165,6 @@ TOPICS = (
         ("exact_match", "rougeL"),
         (
             *((task, "dager") for task in ("wikitext", "wikitext-b4", "wikitext-b16")),
-            ("wikitext-b16", PATIENT),
             *((task, "dager") for task in ("enron", "imdb", "agnews-lm")),
         ),
         "SmolLM2, 576 wide, instead of GPT-2, 768 wide.",
