@@ -126,12 +126,17 @@ def least_left(tasks: Sequence[DefendedTask]) -> Finding | None:
 
 
 def cheap(tasks: Sequence[DefendedTask]) -> Finding | None:
-    """What leaves least among defenses that keep the utility, and less than no defense."""
+    """What leaves least among defenses that keep the utility, and less than no defense.
+
+    Where that is among those that leave least of all, `least_left` has said so.
+    """
     for each in tasks:
         plain = each.plain
         if not plain or not plain.utility or not plain.entry.rank:
             continue
         able = [d for d in each.defenses if _keeps(each, d) and 0 < d.entry.rank < plain.entry.rank]
+        if {d.entry.defense for d in able} & {entry.defense for entry in each.board.leaders}:
+            continue
         if able:
             best = min(able, key=lambda d: (d.entry.strongest.value.mean, d.entry.defense))
             return Finding(

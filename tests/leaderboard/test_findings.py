@@ -95,6 +95,7 @@ def test_a_cheap_defense_keeps_utility_and_leaves_less() -> None:
     assert found is not None
     assert "noise leaves least" in found.sentence
     assert findings.cheap(defended(LEVELS, UTILITY | {"noise": 0.4})) is None
+    assert findings.cheap(defended(LEVELS, UTILITY | {"dpsgd": 0.49})) is None, "said before"
 
 
 def test_what_does_not_help_is_named() -> None:
