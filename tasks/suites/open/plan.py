@@ -65,6 +65,13 @@ REST = (
     *pairings(("cola-few",), (*PAPERS, "dager_paper", "dager_lengths")),
     *pairings(("sst2", "rotten-tomatoes"), SENTENCES),
     *pairings(("cola-finetuned", "cola-dropout", "cola-mpnet"), SENTENCES),
+    *pairings(
+        (
+            *("sst2-mpnet", "rotten-tomatoes-mpnet", "sst2-finetuned", "rotten-tomatoes-finetuned"),
+            *("cola-mpnet-finetuned", "sst2-mpnet-finetuned", "rotten-tomatoes-mpnet-finetuned"),
+        ),
+        ("prior_only", "bag_of_words", "dager"),
+    ),
     *pairings(("cola-fedavg4", "cola-fedavg16"), ("prior_only", "bag_of_words", "dager")),
     *pairings(
         (
@@ -76,7 +83,10 @@ REST = (
     ),
     *pairings(("wikitext", "enron"), ("film", "film_paper", "flat_chat_brief", "rlg")),
     *pairings(("imdb", "agnews-lm"), ("prior_only", "bag_of_words", "dager")),
-    *pairings(("wikitext-finetuned", "enron-finetuned"), PANELS["causal-lm"]),
+    *pairings(
+        ("wikitext-finetuned", "enron-finetuned", "imdb-finetuned", "agnews-lm-finetuned"),
+        ("prior_only", "bag_of_words", "dager"),
+    ),
     *pairings(
         ("wikitext-b4", "wikitext-b16", "wikitext-b64", "enron-b16"),
         ("prior_only", "bag_of_words", "dager"),
@@ -97,7 +107,11 @@ REST = (
     *pairings(
         ("agnews-fl", "20news-fl"), ("prior_only", "bag_of_words", "table_alignment"), FEDERATED
     ),
-    *pairings(("agnews-fl-minilm",), ("prior_only", "bag_of_words", "dager"), FEDERATED),
+    *pairings(
+        ("agnews-fl-minilm",),
+        ("prior_only", "bag_of_words", "dager", "table_alignment"),
+        FEDERATED,
+    ),
 )
 PLAN = (*FIRST, *REST)
 
@@ -161,12 +175,33 @@ TOPICS = (
         "MiniLM, 384 wide, instead of BERT base, 768 wide.",
     ),
     Topic(
+        "DAGER by model, corpus and checkpoint",
+        ("exact_match", "rouge1", "rougeL"),
+        tuple(
+            (f"{corpus}{model}{checkpoint}", "dager")
+            for corpus in ("cola", "sst2", "rotten-tomatoes")
+            for model in ("", "-mpnet")
+            for checkpoint in ("", "-finetuned")
+        ),
+        "Single sentences. MiniLM, 384 wide, and MPNet, 768 wide: as published with a fresh head, "
+        "and fine-tuned by our script on public sentences.",
+    ),
+    Topic(
         "DAGER on a decoder",
         ("exact_match", "rougeL"),
         (
-            *((task, "dager") for task in ("wikitext", "wikitext-b4", "wikitext-b16")),
-            *((task, "dager") for task in ("enron", "imdb", "agnews-lm")),
+            *(
+                (task, "dager")
+                for task in ("wikitext", "wikitext-b4", "wikitext-b16", "wikitext-b64")
+            ),
+            *(
+                (f"{task}{checkpoint}", "dager")
+                for task in ("enron", "imdb", "agnews-lm")
+                for checkpoint in ("", "-finetuned")
+            ),
+            ("wikitext-finetuned", "dager"),
         ),
-        "SmolLM2, 576 wide, instead of GPT-2, 768 wide.",
+        "SmolLM2, 576 wide, instead of GPT-2, 768 wide; as published in 4 bits, and fine-tuned by "
+        "our script on public text.",
     ),
 )
