@@ -87,6 +87,15 @@ CHECKSUMS: Mapping[str, str] = {
     "gpt2-wordpiece": "e0da35e12804051da76934cf996bd526cafe0df80f0a74e977aa0092af417b91",
     "marian-iwslt": "819ad377d9708d496cdbe218f73fa469cfba47ea1f212aaa8e8433abc8d8922f",
     "minilm-cola": "e77597f926a76970a8fcee1293016f075beba417e2fd8827a343ed273de8ef28",
+    "minilm-rotten-tomatoes": "1a8ccea44890203878c223c13e7b555a4e740f9b045b0edda4119af3aa840749",
+    "minilm-sst2": "fbc1615fbdfb7c3dd7a7b73c4407a3b865ff08f561b228ecf15657a0657a8ee3",
+    "mpnet-cola": "53d4da4c0470826ebca17ba09329909612186eb1abe4c7853c9eb6e7790f3c2c",
+    "mpnet-rotten-tomatoes": "9a328908c3eb30e7e624b85226fb1b2efe7a0c68d17329b24bc4615f6b8074bc",
+    "mpnet-sst2": "66f1fff27b21ec71b7e37f2f4de321f6f1cdf338e0ad1dab64f9c33b6bfec40a",
+    "smollm2-agnews": "bab4faf27f63017bcb0ad5653057eaa4cc1760a5d6b15e849ad5275a34a67721",
+    "smollm2-enron": "67e5d49a1111b7223feb7f1d9b2968772873936c2bd79cdb28dd438b449fbef6",
+    "smollm2-imdb": "995d2ea079d5bce57ac47fd61649ea4b1fb90b83940f46d6d43baba26d587949",
+    "smollm2-wikitext": "bfe4261d05d62896bab0acc06d3fb95159e0432c9e54d72d96d59b900e76632b",
 }
 """Of the models that published results were made with."""
 
