@@ -12,6 +12,8 @@ from benchmark.suites import NO_DEFENSE, ObjectiveName, Pairing, Topic
 from tasks.suites.mini.plan import pairings
 
 BASELINES = ("random", "prior_only", "public_sentences")
+READING = ("prior_only", "bag_of_words", "dager")
+"""A guess, the tokens and the sentences, in seconds."""
 LAMPS = ("lamp_cos_brief", "lamp_l2l1_brief")
 MATCHING = ("dlg_brief", "tag_brief", *LAMPS)
 PAPERS = ("dlg", "tag", "lamp_cos", "lamp_l2l1")
@@ -52,44 +54,41 @@ FIRST = (
         (*BASELINES, "bag_of_words", "dager", "film_beam_only"),
     ),
     *faced("cola-few", "classification", STRENGTHS),
-    *pairings(
-        ("cola-b2", "cola-b4", "cola-b8", "cola-b16"), ("prior_only", "bag_of_words", "dager")
-    ),
-    *pairings(("enron",), ("prior_only", "bag_of_words", "dager", "film_beam_only")),
+    *pairings(("cola-b2", "cola-b4", "cola-b8", "cola-b16"), READING),
+    *pairings(("enron",), (*READING, "film_beam_only")),
     *faced("wikitext", "causal-lm", SIMPLE),
 )
 """The published part."""
-SENTENCES = ("prior_only", "bag_of_words", "dager", "lamp_cos_brief")
 REST = (
     *pairings(("cola-wordpiece-few",), ("prior_only", *LAMPS)),
     *pairings(("cola-few",), (*PAPERS, "dager_paper", "dager_lengths")),
-    *pairings(("sst2", "rotten-tomatoes"), SENTENCES),
-    *pairings(("cola-finetuned", "cola-dropout", "cola-mpnet"), SENTENCES),
+    *pairings(("sst2", "rotten-tomatoes"), (*READING, "lamp_cos_brief")),
+    *pairings(("cola-finetuned", "cola-dropout", "cola-mpnet"), (*READING, "lamp_cos_brief")),
     *pairings(
         (
             *("sst2-mpnet", "rotten-tomatoes-mpnet", "sst2-finetuned", "rotten-tomatoes-finetuned"),
             *("cola-mpnet-finetuned", "sst2-mpnet-finetuned", "rotten-tomatoes-mpnet-finetuned"),
         ),
-        ("prior_only", "bag_of_words", "dager"),
+        READING,
     ),
-    *pairings(("cola-fedavg4", "cola-fedavg16"), ("prior_only", "bag_of_words", "dager")),
+    *pairings(("cola-fedavg4", "cola-fedavg16"), READING),
     *pairings(
         (
             *("sst2-b2", "sst2-b4", "sst2-b8", "sst2-b16"),
             *("rotten-tomatoes-b2", "rotten-tomatoes-b4", "rotten-tomatoes-b8"),
             *("rotten-tomatoes-b16", "cola-finetuned-b4", "cola-mpnet-b4", "cola-mpnet-b16"),
         ),
-        ("prior_only", "bag_of_words", "dager"),
+        READING,
     ),
     *pairings(("wikitext", "enron"), ("film", "film_paper", "flat_chat_brief", "rlg")),
-    *pairings(("imdb", "agnews-lm"), ("prior_only", "bag_of_words", "dager")),
+    *pairings(("imdb", "agnews-lm"), READING),
     *pairings(
         ("wikitext-finetuned", "enron-finetuned", "imdb-finetuned", "agnews-lm-finetuned"),
-        ("prior_only", "bag_of_words", "dager"),
+        READING,
     ),
     *pairings(
         ("wikitext-b4", "wikitext-b16", "wikitext-b64", "enron-b16"),
-        ("prior_only", "bag_of_words", "dager"),
+        READING,
     ),
     *pairings(
         ("imdb-8x25", "agnews-lm-8x25", "imdb-32x100"), ("random", "bag_of_words", "flat_chat")
@@ -109,7 +108,7 @@ REST = (
     ),
     *pairings(
         ("agnews-fl-minilm",),
-        ("prior_only", "bag_of_words", "dager", "table_alignment"),
+        (*READING, "table_alignment"),
         FEDERATED,
     ),
 )
@@ -191,15 +190,11 @@ TOPICS = (
         ("exact_match", "rougeL"),
         (
             *(
-                (task, "dager")
-                for task in ("wikitext", "wikitext-b4", "wikitext-b16", "wikitext-b64")
-            ),
-            *(
-                (f"{task}{checkpoint}", "dager")
-                for task in ("enron", "imdb", "agnews-lm")
+                (f"{corpus}{checkpoint}", "dager")
+                for corpus in ("wikitext", "enron", "imdb", "agnews-lm")
                 for checkpoint in ("", "-finetuned")
             ),
-            ("wikitext-finetuned", "dager"),
+            *((task, "dager") for task in ("wikitext-b4", "wikitext-b16", "enron-b16")),
         ),
         "SmolLM2, 576 wide, instead of GPT-2, 768 wide; as published in 4 bits, and fine-tuned by "
         "our script on public text.",
