@@ -17,10 +17,11 @@ from submissions.blocks.gradient_matching.distances import (
     SquaredL2,
     layer_factors,
 )
-from submissions.blocks.gradient_matching.gradients import Dense, Outer
+from submissions.blocks.gradient_matching.gradients import Gradient, Outer, Paired, Total
 from submissions.blocks.gradient_matching.matcher import Matcher
 from submissions.blocks.gradient_matching.plain import PlainMatcher, SimulatingMatcher
 from submissions.blocks.gradient_matching.problem import Problem, layout_of, problems_of
+from submissions.blocks.gradient_matching.products import Thin, products, thin
 from submissions.blocks.gradient_matching.samples import Points
 from submissions.blocks.gradient_matching.traced import TracedMatcher, UnknownLayer
 from tests.submissions.test_matching_models import LANGUAGE_MODELS, MODELS, make_public, observe
@@ -235,16 +236,76 @@ def test_simulated_steps_meet_the_true_difference() -> None:
     assert exact < 0.1 * as_batch
 
 
-def test_products_of_factors_equal_those_of_the_matrix() -> None:
-    generator = torch.Generator().manual_seed(0)
-    left = torch.randn(2, 3, 4, 5, 6, generator=generator)
-    right = torch.randn(2, 3, 4, 5, 7, generator=generator)
-    target = torch.randn(2, 3, 6, 7, generator=generator)
-    factors = Outer(left, right)
-    matrix = Dense(torch.einsum("lpkna,lpknb->lpkab", left, right))
-    torch.testing.assert_close(factors.dense(), matrix.value)
-    torch.testing.assert_close(factors.dot(target), matrix.dot(target), rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(factors.square(), matrix.square(), rtol=1e-4, atol=1e-4)
+def drawn(*shape: int) -> Tensor:
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+FEW, MANY = 5, 40
+"""Tokens of a candidate: fewer and more than make writing a gradient out the larger work."""
+
+
+@pytest.mark.parametrize(
+    ("gradient", "target"),
+    [
+        (Outer(drawn(2, 3, FEW, 24), drawn(2, 3, FEW, 56)), drawn(2, 24, 56)),
+        (Outer(drawn(2, 3, FEW, 24), drawn(2, 3, FEW, 56)), Thin(drawn(2, 4, 24), drawn(2, 4, 56))),
+        (Outer(drawn(2, 3, MANY, 24), drawn(2, 3, MANY, 56)), drawn(2, 24, 56)),
+        (Paired(drawn(2, 3, FEW, 7), drawn(2, 3, FEW, 7)), drawn(2, 7)),
+        (Total(drawn(2, 3, FEW, 7)), drawn(2, 7)),
+    ],
+    ids=("factored", "thin", "written", "paired", "total"),
+)
+def test_products_and_their_derivatives(gradient: Gradient, target: Tensor | Thin) -> None:
+    """As autograd has them for the gradient written out."""
+    factors = [factor.requires_grad_() for factor in vars(gradient).values()]
+    dots, squares = products([gradient], [target])
+    dense = gradient.dense()
+    plain = target.left.mT @ target.right if isinstance(target, Thin) else target
+    expected = (dense * plain[:, None]).flatten(2).sum(dim=2), dense.square().flatten(2).sum(dim=2)
+    torch.testing.assert_close((dots[0], squares[0]), expected)
+    torch.testing.assert_close(gradient.square(), expected[1])
+    weights = drawn(2, 2, 3)
+    fast = (weights[0] * dots[0] + weights[1] * squares[0]).sum()
+    slow = (weights[0] * expected[0] + weights[1] * expected[1]).sum()
+    torch.testing.assert_close(
+        torch.autograd.grad(fast, factors), torch.autograd.grad(slow, factors)
+    )
+
+
+def test_a_factor_that_two_layers_share_has_both_derivatives() -> None:
+    left, right = drawn(1, 2, FEW, 24).requires_grad_(), drawn(1, 2, FEW, 24).requires_grad_()
+    other = drawn(1, 2, FEW, 56).requires_grad_()
+    gradients = [Outer(left, right), Total(left), Outer(other, right)]
+    targets = [drawn(1, 24, 24), drawn(1, 24), drawn(1, 56, 24)]
+    dots, squares = products(gradients, targets)
+    slow = sum(
+        (g.dense() * t[:, None]).sum() + g.dense().square().sum()
+        for g, t in zip(gradients, targets, strict=True)
+    )
+    found = torch.autograd.grad((dots + squares).sum(), (left, right, other))
+    assert isinstance(slow, Tensor)
+    torch.testing.assert_close(found, torch.autograd.grad(slow, (left, right, other)))
+
+
+def test_a_gradient_of_few_tokens_is_thin_and_noise_makes_it_thick() -> None:
+    value = drawn(2, FEW, 96).mT @ drawn(2, FEW, 128)
+    few = thin(value, FEW)
+    assert few is not None
+    torch.testing.assert_close(few.left.mT @ few.right, value)
+    assert thin(value, 48) is None, "nothing is saved"
+    assert thin(value + 1e-3 * drawn(2, 96, 128), FEW) is None
+
+
+@pytest.mark.parametrize("distance", DISTANCES, ids=("l2", "l2l1", "l2l1-norm", "cosine"))
+def test_some_of_the_problems(distance: Distance) -> None:
+    for matcher in matchers("bert", 1, distance):
+        points = points_for(matcher)
+        with matcher:
+            both = matcher.losses(points, differentiable=False)
+            second = matcher.only([1]).losses(Points(points.embeddings[1:]), differentiable=False)
+            assert matcher.only([0, 1]) is matcher
+        torch.testing.assert_close(second, both[1:])
 
 
 def test_linear_weighting_falls_from_input_to_output() -> None:

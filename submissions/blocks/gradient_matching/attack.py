@@ -11,14 +11,17 @@ import torch
 
 from benchmark.spec import Attack, Knowledge, Observation, Recovery, Unsupported
 from submissions.blocks.gradient_matching.build import build_matcher, padding_shows, samples_of
-from submissions.blocks.gradient_matching.distances import Distance
+from submissions.blocks.gradient_matching.distances import Distance, ProductDistance
 from submissions.blocks.gradient_matching.matcher import Matcher
 from submissions.blocks.gradient_matching.problem import Problem, layout_of, problems_of
+from submissions.blocks.gradient_matching.samples import Samples
 from submissions.blocks.gradient_matching.search import Descent, Search
 from submissions.blocks.gradient_matching.start import start_gaussian
 
 _GRAPH = 8
 """Bytes that a continuous step takes, as a multiple of what the forward pass saves."""
+_WRITTEN = 6
+"""Bytes that it takes where gradients are written out, as a multiple of the target."""
 
 
 class MatchingAttack(Attack):
@@ -90,8 +93,11 @@ class MatchingAttack(Attack):
             for p, problem in enumerate(problems)
         ]
 
+    def _samples(self, problems: Sequence[Problem]) -> Samples:
+        return samples_of(problems, layout_of(problems), self.word("labels") == "optimized")
+
     def _matcher(self, problems: Sequence[Problem]) -> tuple[Matcher, str]:
-        samples = samples_of(problems, layout_of(problems), self.word("labels") == "optimized")
+        samples = self._samples(problems)
         weighting = self.word("layer_weighting") if "layer_weighting" in self.settings else "none"
         return build_matcher(
             problems, samples, self.distance(), weighting, self.flag("simulate_steps")
@@ -113,10 +119,10 @@ class MatchingAttack(Attack):
         if len(problems) == 1:
             return [problems]
         longest = max(problems, key=lambda problem: max(problem.lengths))
-        matcher, _ = self._matcher([longest])
-        each = 2 * sum(tensor.nbytes for tensor in longest.target.values())
-        each *= 3 if matcher.writes_gradients else 1
-        each += _GRAPH * matcher.bytes_per_row * len(longest.lengths)
+        each = sum(tensor.nbytes for tensor in longest.target.values())
+        if longest.sparse or not isinstance(self.distance(), ProductDistance):
+            each *= _WRITTEN
+        each += _GRAPH * self._samples([longest]).bytes_per_row * len(longest.lengths)
         size = max(1, self._budget(problems) // each)
         return [problems[first : first + size] for first in range(0, len(problems), size)]
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
-
-from submissions.blocks.gradient_matching.gradients import Gradient
 
 _TINY = 1e-30
 """Keeps the norm of a vanishing gradient differentiable."""
@@ -34,29 +31,43 @@ class Target:
         object.__setattr__(self, "norms", self.value.flatten(2).norm(dim=2))
         object.__setattr__(self, "kept", kept)
 
+    def of(self, problems: Tensor) -> Target:
+        """The same of some of the problems."""
+        return replace(self, value=self.value[:, problems])
+
 
 class Distance(ABC):
     """A loss that is put together from one term a parameter."""
 
-    writes_gradients: ClassVar[bool] = False
-    """Whether the terms need gradients written out."""
-
     @abstractmethod
-    def terms(self, gradient: Gradient, target: Target) -> Tensor:
-        """Term of each parameter, (L, P, K)."""
+    def terms(self, gradient: Tensor, target: Target) -> Tensor:
+        """Term of each parameter, (L, P, K), from gradients (L, P, K, *shape)."""
 
     def total(self, terms: Tensor, norms: Tensor) -> Tensor:
         """Loss of each candidate, (P, K), from all terms (L, P, K) and target norms (L, P)."""
         return terms.sum(dim=0)
 
 
-class SquaredL2(Distance):
+class ProductDistance(Distance):
+    """One that takes no more than inner products and norms."""
+
+    @abstractmethod
+    def of_products(self, dots: Tensor, squares: Tensor, norms: Tensor) -> Tensor:
+        """Terms from ⟨g, G⟩ and ‖g‖², both (L, P, K), and ‖G‖, (L, P, 1)."""
+
+    def terms(self, gradient: Tensor, target: Target) -> Tensor:
+        """Entry by entry; of a sparse update the entries that are left."""
+        dots = (gradient * target.value[:, :, None]).flatten(3).sum(dim=3)
+        kept = gradient if target.kept is None else gradient * target.kept
+        return self.of_products(dots, kept.square().flatten(3).sum(dim=3), target.norms[..., None])
+
+
+class SquaredL2(ProductDistance):
     """Σᵢ ‖gᵢ - Gᵢ‖² (Zhu et al., Deep Leakage from Gradients, equation 3)."""
 
-    def terms(self, gradient: Gradient, target: Target) -> Tensor:
-        """‖g‖² - 2 ⟨g, G⟩ + ‖G‖², which needs no gradient written out."""
-        constant = target.norms.square()[:, :, None]  # (L, P, 1)
-        return gradient.square(target.kept) - 2 * gradient.dot(target.value) + constant
+    def of_products(self, dots: Tensor, squares: Tensor, norms: Tensor) -> Tensor:
+        """‖g‖² - 2 ⟨g, G⟩ + ‖G‖²."""
+        return squares - 2 * dots + norms.square()
 
 
 @dataclass(frozen=True)
@@ -69,11 +80,10 @@ class L2L1(Distance):
 
     alpha: float
     squared: bool = True
-    writes_gradients: ClassVar[bool] = True
 
-    def terms(self, gradient: Gradient, target: Target) -> Tensor:
+    def terms(self, gradient: Tensor, target: Target) -> Tensor:
         """Both norms of the difference; the factor is the weight f of the parameter's layer."""
-        difference = gradient.dense() - target.value[:, :, None]
+        difference = gradient - target.value[:, :, None]
         if target.kept is not None:
             difference = difference * target.kept
         difference = difference.flatten(3)  # (L, P, K, entries)
@@ -82,13 +92,12 @@ class L2L1(Distance):
         return first + self.alpha * target.factors[:, None, None] * difference.abs().sum(dim=3)
 
 
-class Cosine(Distance):
+class Cosine(ProductDistance):
     """1 - (1/l) Σᵢ cos(gᵢ, Gᵢ) (LAMP, section 4.2, after Geiping et al.), i over the tensors."""
 
-    def terms(self, gradient: Gradient, target: Target) -> Tensor:
+    def of_products(self, dots: Tensor, squares: Tensor, norms: Tensor) -> Tensor:
         """The cosine of each parameter."""
-        lengths = target.norms.clamp_min(_TINY)[:, :, None]  # (L, P, 1)
-        return gradient.dot(target.value) / lengths * (gradient.square(target.kept) + _TINY).rsqrt()
+        return dots / norms.clamp_min(_TINY) * (squares + _TINY).rsqrt()
 
     def total(self, terms: Tensor, norms: Tensor) -> Tensor:
         """One minus the mean over the parameters whose target has a direction at all."""

@@ -13,43 +13,43 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers.pytorch_utils import Conv1D
 
-from submissions.blocks.gradient_matching.gradients import Dense, Gradient, outer
+from submissions.blocks.gradient_matching.gradients import Gradient, Outer, Paired, Total
 
 Rule = Callable[[nn.Module, Tensor, Tensor], Mapping[str, Gradient]]
-"""From inputs and output gradients, both (L, P, K, n, ·), to gradients by parameter name. The
-module is one of L that are alike."""
+"""From inputs and output gradients, both (..., n, ·), to gradients by parameter name. The module is
+one of those that are alike, where several are stacked."""
 
 
 def linear(module: nn.Module, inputs: Tensor, errors: Tensor) -> Mapping[str, Gradient]:
     """y = x Wᵀ + b with W of shape (out, in)."""
-    return {"weight": outer(errors, inputs), "bias": Dense(errors.sum(dim=3))}
+    return {"weight": Outer(errors, inputs), "bias": Total(errors)}
 
 
 def conv1d(module: nn.Module, inputs: Tensor, errors: Tensor) -> Mapping[str, Gradient]:
     """y = x W + b with W of shape (in, out), as GPT-2 has it."""
-    return {"weight": outer(inputs, errors), "bias": Dense(errors.sum(dim=3))}
+    return {"weight": Outer(inputs, errors), "bias": Total(errors)}
 
 
 def layer_norm(module: nn.Module, inputs: Tensor, errors: Tensor) -> Mapping[str, Gradient]:
     """y = w ∘ (x - mean) / deviation + b."""
     assert isinstance(module, nn.LayerNorm)
     normal = functional.layer_norm(inputs, module.normalized_shape, eps=module.eps)
-    return {"weight": Dense((errors * normal).sum(dim=3)), "bias": Dense(errors.sum(dim=3))}
+    return {"weight": Paired(errors, normal), "bias": Total(errors)}
 
 
 def rms_norm(module: nn.Module, inputs: Tensor, errors: Tensor) -> Mapping[str, Gradient]:
     """y = w ∘ x / root mean square, as Llama has it."""
     normal = inputs * torch.rsqrt(inputs.square().mean(dim=-1, keepdim=True) + _epsilon(module))
-    return {"weight": Dense((errors * normal).sum(dim=3))}
+    return {"weight": Paired(errors, normal)}
 
 
 def embedding(module: nn.Module, inputs: Tensor, errors: Tensor) -> Mapping[str, Gradient]:
-    """A linear layer whose inputs are one-hot; they arrive as ids (L, P, K, n, 1)."""
+    """A linear layer whose inputs are one-hot; they arrive as ids (..., n, 1)."""
     assert isinstance(module, nn.Embedding)
     hot = functional.one_hot(inputs[..., 0].long(), module.num_embeddings).to(errors.dtype)
     if module.padding_idx is not None:
         hot = hot.index_fill(-1, torch.tensor(module.padding_idx, device=hot.device), 0.0)
-    return {"weight": outer(hot, errors)}
+    return {"weight": Outer(hot, errors)}
 
 
 def rule_for(module: nn.Module) -> Rule | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
 from typing import Self
 
 import torch
@@ -34,8 +35,6 @@ class Matcher(ABC):
         self.sparse = sparse
         self.writes_gradients = True
         """Whether gradients of candidates are written out, which takes memory."""
-        self.bytes_per_row = 0
-        """Memory that the forward pass of one sample saves for the backward pass, where known."""
         self._attachment: AbstractContextManager[None] | None = None
 
     @abstractmethod
@@ -64,6 +63,15 @@ class Matcher(ABC):
         size = self.candidates_at_once(budget)
         chunks = [points[i : i + size] for i in range(0, points.count, size)]
         return torch.cat([self.losses(chunk, differentiable=False) for chunk in chunks], dim=1)
+
+    def only(self, problems: Sequence[int]) -> Self:
+        """A matcher of some of the problems, to be used while this one is attached."""
+        if len(problems) == len(self.targets):
+            return self
+        few = copy(self)
+        few.samples = self.samples.only(problems)
+        few.targets = [self.targets[p] for p in problems]
+        return few
 
     def batch_losses(self, points: Points) -> Tensor:
         """Loss of each candidate's batch, the mean of its samples' losses, (P, K)."""

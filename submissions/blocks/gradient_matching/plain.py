@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from submissions.blocks.gradient_matching.distances import Target, stack_target
-from submissions.blocks.gradient_matching.gradients import Dense
 from submissions.blocks.gradient_matching.matcher import Matcher, requiring_grad
 from submissions.blocks.gradient_matching.samples import Points, Samples
 
@@ -49,7 +48,7 @@ class PlainMatcher(Matcher):
             gradients = self.gradients(samples, point, differentiable)
         targets = [self._target(name, problem) for name in self.factors]
         terms = [
-            self.distance.terms(Dense(gradient[None, None, None]), target)
+            self.distance.terms(gradient[None, None, None], target)
             for gradient, target in zip(gradients, targets, strict=True)
         ]
         norms = torch.cat([target.norms for target in targets])  # (L, 1)
@@ -116,9 +115,7 @@ def gradients_of(loss: Tensor, parameters: Sequence[Tensor], create_graph: bool)
 
 def one_problem(samples: Samples, problem: int) -> Samples:
     """The samples of a single problem."""
-    which = slice(problem, problem + 1)
-    classes = None if samples.classes is None else samples.classes[which]
-    return _replaced(samples, samples.mask[which], samples.fixed_ids[which], classes)
+    return samples.only([problem])
 
 
 def one_point(points: Points, problem: int, candidate: int) -> Points:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from math import inf
 
 import torch
 from torch import Tensor
@@ -52,50 +53,68 @@ def choose_order(search: Search, sentence: int, orders: Orders, fluency: Fluency
     """Go on with the order of smallest L_rec + α_lm L_lm (LAMP, section 4.3).
 
     The length regularizer is the same for all orders, and no gradient distance is negative. So an
-    order whose language term alone is beyond the identity's score cannot win and is not tried,
-    which leaves few once a sentence reads well.
+    order whose language term alone is beyond the best score so far cannot win. Orders are tried
+    from the most fluent on, a chunk of every problem that has some left at a time, which leaves
+    few once a sentence reads well.
     """
-    language = _language(search, sentence, orders, fluency)
-    distances = _distances(search, sentence, [each[:1] for each in orders])  # (P, 1)
-    limits = [distance[0] + values[0] for distance, values in zip(distances, language, strict=True)]
-    hopeful = [
-        [0, *(i for i in range(1, len(values)) if values[i] < limit)]
-        for values, limit in zip(language, limits, strict=True)
-    ]
-    tried = [[each[i] for i in few] for each, few in zip(orders, hopeful, strict=True)]
-    if any(len(each) > 1 for each in tried):
-        distances = _distances(search, sentence, tried)
-    scores = [
-        [distances[p][k] + language[p][i] for k, i in enumerate(few)]
-        for p, few in enumerate(hopeful)
-    ]
-    which = [each.index(min(each)) for each in scores]
-    _go_on(search, sentence, [[each[k]] for each, k in zip(tried, which, strict=True)])
-    search.settle(torch.tensor([row[k] for row, k in zip(distances, which, strict=True)]))
+    contests = [Contest(values) for values in _language(search, sentence, orders, fluency)]
+    while still_open := [p for p, contest in enumerate(contests) if contest.hopeful()]:
+        matcher = search.matcher.only(still_open)
+        size = matcher.candidates_at_once(search.budget)
+        tried = [contests[p].hopeful()[:size] for p in still_open]
+        selected = [[orders[p][i] for i in few] for p, few in zip(still_open, tried, strict=True)]
+        points = reordered(search, sentence, selected, still_open)
+        distances = matcher.losses(points, differentiable=False).tolist()  # (P, K)
+        for p, few, values in zip(still_open, tried, distances, strict=True):
+            contests[p].judge(few, values)  # rows are filled up with identities
+    winners = [[each[contest.winner]] for each, contest in zip(orders, contests, strict=True)]
+    _go_on(search, sentence, winners)
+    search.settle(torch.tensor([contest.distance for contest in contests]))
 
 
-def reordered(search: Search, sentence: int, orders: Orders) -> Points:
-    """Every problem's batch with one sentence in each of the orders."""
-    index = _index(search, sentence, orders)  # (P, K, T)
+class Contest:
+    """One problem's orders, of which the language terms are known, and the best of them so far."""
+
+    def __init__(self, language: Sequence[float]) -> None:
+        self.language = language
+        fluent_first = sorted(range(1, len(language)), key=language.__getitem__)
+        self.waiting = [0, *fluent_first]  # the identity stands first
+        self.winner, self.score, self.distance = 0, inf, inf
+
+    def hopeful(self) -> list[int]:
+        """Orders not tried yet that may still win."""
+        return [i for i in self.waiting if self.language[i] < self.score]
+
+    def judge(self, tried: Sequence[int], distances: Sequence[float]) -> None:
+        """Take note of the gradient distances of some orders; the first drawn wins a tie."""
+        self.waiting = self.waiting[len(tried) :]
+        for order, distance in zip(tried, distances, strict=False):
+            score = distance + self.language[order]
+            if (score, order) < (self.score, self.winner):
+                self.winner, self.score, self.distance = order, score, distance
+
+
+def reordered(
+    search: Search, sentence: int, orders: Orders, problems: Sequence[int] | None = None
+) -> Points:
+    """Every problem's batch, or that of some, with one sentence in each of their orders."""
+    which = list(range(len(search.problems))) if problems is None else problems
+    index = _index(search, sentence, orders, which)  # (P, K, T)
     rows = torch.arange(len(index), device=index.device)[:, None, None]
 
     def reorder(values: Tensor) -> Tensor:  # (P, B, T, ·) to (P, K, B, T, ·)
+        values = values.detach()[which]
         several = values[:, None].repeat(1, index.shape[1], *(1 for _ in values.shape[1:]))
         several[:, :, sentence] = values[:, sentence][rows, index]
         return several
 
     logits = search.label_logits
-    points = search.points(reorder(search.embeddings.detach()))
-    if logits is not None and logits.dim() == 4:  # a token's label goes where the token goes
-        points = Points(points.embeddings, reorder(logits.detach()))
-    return points
-
-
-def _distances(search: Search, sentence: int, orders: Orders) -> list[list[float]]:
-    """L_grad of every order; rows are filled up with the identity's."""
-    points = reordered(search, sentence, orders)
-    values: list[list[float]] = search.matcher.scores(points, search.budget).tolist()
-    return values
+    if logits is None:
+        return Points(reorder(search.embeddings))
+    if logits.dim() == 4:  # a token's label goes where the token goes
+        return Points(reorder(search.embeddings), reorder(logits))
+    few = logits.detach()[which][:, None]  # (P, 1, B, classes)
+    return Points(reorder(search.embeddings), few.expand(-1, index.shape[1], -1, -1))
 
 
 def _go_on(search: Search, sentence: int, selected: Orders) -> None:
@@ -105,14 +124,14 @@ def _go_on(search: Search, sentence: int, selected: Orders) -> None:
     search.replace(points.embeddings[:, 0], None if logits is None else logits[:, 0])
 
 
-def _index(search: Search, sentence: int, orders: Orders) -> Tensor:
+def _index(search: Search, sentence: int, orders: Orders, problems: Sequence[int]) -> Tensor:
     """Orders of the sought tokens as places to read from, filled up with identities, (P, K, T)."""
     most = max(len(each) for each in orders)
     index = torch.arange(search.layout.mask.shape[2]).repeat(len(orders), most, 1)
-    for p, each in enumerate(orders):
-        places = search.places[p][sentence]
+    for row, problem, each in zip(index, problems, orders, strict=True):
+        places = search.places[problem][sentence]
         if len(places):
-            index[p, : len(each), places] = places[torch.tensor(each, dtype=torch.long)]
+            row[: len(each), places] = places[torch.tensor(each, dtype=torch.long)]
     return index.to(search.embeddings.device)
 
 

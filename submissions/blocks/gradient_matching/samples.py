@@ -9,9 +9,10 @@ it is a free distribution instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -85,6 +86,42 @@ class Samples:
         _, batch, width = self.mask.shape
         tokens = (width,) if self.objective.name == "causal-lm" else ()
         return (batch, *tokens, self.optimized_labels)
+
+    def only(self, problems: Sequence[int]) -> Samples:
+        """The samples of some of the problems."""
+        which = torch.tensor(problems, device=self.mask.device)
+        classes = None if self.classes is None else self.classes[which]
+        return replace(
+            self, mask=self.mask[which], fixed_ids=self.fixed_ids[which], classes=classes
+        )
+
+    def blank(self) -> Points:
+        """One candidate of each problem, the same token everywhere."""
+        embeddings = self.vocabulary.table[:1].expand(*self.mask.shape, -1)[:, None].clone()
+        logits = None
+        if self.optimized_labels:
+            logits = embeddings.new_zeros(len(self.mask), 1, *self.label_shape())
+        return Points(embeddings, logits)
+
+    @cached_property
+    def bytes_per_row(self) -> int:
+        """Memory that the forward pass of one sample saves for the backward pass."""
+        saved: dict[int, int] = {}
+
+        def note(tensor: Tensor) -> Tensor:
+            saved[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor
+
+        points = self.blank()
+        points.embeddings.requires_grad_()
+        with (
+            torch.enable_grad(),
+            torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor),
+        ):
+            self.losses(points)
+        for parameter in self.model.parameters():
+            saved.pop(parameter.untyped_storage().data_ptr(), None)
+        return max(1, sum(saved.values()) // self.mask.shape[:2].numel())
 
     def losses(self, points: Points) -> Tensor:
         """Loss of each sample, (P K B,), differentiable in the embeddings and label logits."""
