@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import cached_property, lru_cache
 
 _WORD = re.compile(r"\w+")
 _KEY = 3
@@ -13,6 +14,7 @@ _KEY = 3
 Words = tuple[str, ...]
 
 
+@lru_cache(maxsize=1)  # a text that passes one question is put the next
 def words(text: str) -> Words:
     """The words of a text as overlaps are measured: texts alike in them are the same text."""
     return tuple(_WORD.findall(text.casefold()))
@@ -26,7 +28,7 @@ class Texts:
         self._lengths: dict[Words, set[int]] = defaultdict(set)
         for each in self._all:
             self._lengths[each[:_KEY]].add(len(each))
-        self._places: dict[int, dict[Words, list[tuple[Words, int]]]] = {}
+        self._sizes = sorted(set(map(len, self._lengths)))
 
     def __contains__(self, text: str) -> bool:
         """Whether this very text is one of them."""
@@ -37,8 +39,8 @@ class Texts:
         own = words(text)
         return [
             own[start : start + length]
-            for start in range(len(own))
-            for size in range(1, min(_KEY, len(own) - start) + 1)
+            for size in self._sizes
+            for start in range(len(own) - size + 1)
             for length in self._lengths.get(own[start : start + size], ())
             if own[start : start + length] in self._all
         ]
@@ -46,17 +48,24 @@ class Texts:
     def around(self, text: str) -> list[Words]:
         """Those that the text stands inside of, whole."""
         own = words(text)
-        places = self._by_words(min(_KEY, len(own))).get(own[:_KEY], ()) if own else ()
-        return [each for each, start in places if each[start : start + len(own)] == own]
+        lines = min((self._lines.get(word, []) for word in own), key=len, default=[])
+        line = _line(own)
+        return [tuple(each.split()) for each in lines if line in each]
 
-    def _by_words(self, size: int) -> dict[Words, list[tuple[Words, int]]]:
-        """Where each run of so many words stands; made when it is first asked for."""
-        if size not in self._places:
-            places = self._places[size] = defaultdict(list)
-            for each in self._all:
-                for start in range(len(each) - size + 1):
-                    places[each[start : start + size]].append((each, start))
-        return self._places[size]
+    @cached_property
+    def _lines(self) -> dict[str, list[str]]:
+        """Those that each word stands in; made when it is first asked for."""
+        lines: dict[str, list[str]] = defaultdict(list)
+        for each in self._all:
+            line = _line(each)
+            for word in set(each):
+                lines[word].append(line)
+        return lines
+
+
+def _line(own: Words) -> str:
+    """The words as a string that stands inside another's where they stand in a row in it."""
+    return f" {' '.join(own)} "
 
 
 def connected(texts: Sequence[str], run: int) -> list[int]:

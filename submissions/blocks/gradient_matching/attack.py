@@ -114,17 +114,21 @@ class MatchingAttack(Attack):
             clip=self.number("clip"),
         )
 
-    def _divided(self, problems: Sequence[Problem]) -> list[Sequence[Problem]]:
-        """As many together as targets and the graph of a continuous step fit into the budget."""
+    def _divided(self, problems: Sequence[Problem]) -> list[list[Problem]]:
+        """As many together as targets and the graph of a continuous step fit into the budget.
+
+        Those of like length, since sentences are padded to the longest.
+        """
+        by_length = sorted(problems, key=lambda problem: -max(problem.lengths))
         if len(problems) == 1:
-            return [problems]
-        longest = max(problems, key=lambda problem: max(problem.lengths))
+            return [by_length]
+        longest = by_length[0]
         each = sum(tensor.nbytes for tensor in longest.target.values())
         if longest.sparse or not isinstance(self.distance(), ProductDistance):
             each *= _WRITTEN
         each += _GRAPH * self._samples([longest]).bytes_per_row * len(longest.lengths)
         size = max(1, self._budget(problems) // each)
-        return [problems[first : first + size] for first in range(0, len(problems), size)]
+        return [by_length[first : first + size] for first in range(0, len(problems), size)]
 
     def _budget(self, problems: Sequence[Problem]) -> int:
         """Bytes: the setting, or half of what a GPU has left, or 1 GiB."""

@@ -18,8 +18,12 @@ _CLOSE = "\ue000"
 _OPEN = {kind: chr(0xE001 + index) for index, kind in enumerate(KINDS)}
 _KIND = {mark: kind for kind, mark in _OPEN.items()}
 _MARK = re.compile("([\ue000-\ue0ff])")
-_ARTICLE = re.compile('\\b([Aa]) (?=[\ue000-\ue0ff"]*([\\w$]+ ?))')
-_START = re.compile('(?:^|\\^|[.!?][\ue000]*"? )[\ue000-\ue0ff"]*[a-zäöü]')
+# Patterns that begin with a set of characters are searched for the fastest; hence the look behind.
+_ARTICLE = re.compile('([Aa]) (?<=\\b[Aa] )(?=[\ue000-\ue0ff"]*([\\w$]+ ?))')
+_START = re.compile('[\\^.!?](?:(?<=\\^)|\ue000*"? )[\ue000-\ue0ff"]*[a-zäöü]')
+_SPACE_BEFORE = re.compile(r" (?=[,.;?!](?!\d))")
+_APART = re.compile(r"((?<!\d)[,.;:]|[,.;:](?!\d)|[!?()\"])")
+_CLITIC = re.compile(r"(?:n't|'(?:s|re|ve|ll|d|m))\b")
 _OPPOSITE = {"good": "bad", "bad": "good"}
 
 
@@ -72,8 +76,10 @@ class Writer:
         self._used.clear()
 
     def _expand(self, template: Template, scope: Scope, record: Record | None) -> str:
+        if len(template) == 1 and isinstance(template[0], str):
+            return template[0]  # most are words of a list
         return "".join(
-            node if isinstance(node, str) else self._node(node, scope, record) for node in template
+            [node if isinstance(node, str) else self._node(node, scope, record) for node in template]
         )
 
     def _node(self, node: Node, scope: Scope, record: Record | None) -> str:
@@ -157,7 +163,7 @@ def _mark(text: str, kind: str) -> str:
 
 def capitalize(marked: str) -> str:
     """Put spaces and sentence capitals right, in any language."""
-    marked = re.sub(r" +([,.;?!])(?!\d)", r"\1", re.sub(r"\s+", " ", marked)).strip()
+    marked = "^" + _SPACE_BEFORE.sub("", " ".join(marked.split()))
     return _START.sub(lambda m: m[0][:-1] + m[0][-1].upper(), marked).replace("^", "")
 
 
@@ -169,9 +175,9 @@ def polish(marked: str) -> str:
 
 def tokenize(marked: str) -> str:
     """Lower the case and set punctuation and clitics apart, as the review corpora do."""
-    marked = re.sub(r"(?<!\d)([,.;:])|([,.;:])(?!\d)|([!?()\"])", r" \1\2\3 ", marked.lower())
-    marked = re.sub(r"(n't|'(?:s|re|ve|ll|d|m))\b", r" \1", marked)
-    return re.sub(r"\s+", " ", marked).strip()
+    marked = " ".join(_APART.split(marked.lower()))
+    marked = _CLITIC.sub(lambda m: " " + m[0], marked)
+    return " ".join(marked.split())
 
 
 def unmark(marked: str) -> tuple[str, tuple[Entity, ...]]:
