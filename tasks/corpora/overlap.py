@@ -21,14 +21,13 @@ def words(text: str) -> Words:
 
 
 class Texts:
-    """Texts that can be asked whether they overlap another one. A text without words is none."""
+    """Texts that can be asked whether they overlap another one. A text without words is none.
+
+    What a question needs is made when it is first asked.
+    """
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._all = {found for text in texts if (found := words(text))}
-        self._lengths: dict[Words, set[int]] = defaultdict(set)
-        for each in self._all:
-            self._lengths[each[:_KEY]].add(len(each))
-        self._sizes = sorted(set(map(len, self._lengths)))
 
     def __contains__(self, text: str) -> bool:
         """Whether this very text is one of them."""
@@ -39,9 +38,9 @@ class Texts:
         own = words(text)
         return [
             own[start : start + length]
-            for size in self._sizes
+            for size, lengths in self._lengths.items()
             for start in range(len(own) - size + 1)
-            for length in self._lengths.get(own[start : start + size], ())
+            for length in lengths.get(own[start : start + size], ())
             if own[start : start + length] in self._all
         ]
 
@@ -53,8 +52,17 @@ class Texts:
         return [tuple(each.split()) for each in lines if line in each]
 
     @cached_property
+    def _lengths(self) -> dict[int, dict[Words, set[int]]]:
+        """How long those are that begin with so many words, by these words."""
+        lengths: dict[int, dict[Words, set[int]]] = {}
+        for each in self._all:
+            key = each[:_KEY]
+            lengths.setdefault(len(key), {}).setdefault(key, set()).add(len(each))
+        return lengths
+
+    @cached_property
     def _lines(self) -> dict[str, list[str]]:
-        """Those that each word stands in; made when it is first asked for."""
+        """Those that each word stands in."""
         lines: dict[str, list[str]] = defaultdict(list)
         for each in self._all:
             line = _line(each)

@@ -5,7 +5,7 @@ people in them are invented.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -14,7 +14,7 @@ from tasks.corpora.base import Row, Split
 from tasks.corpora.builtin.expand import Writer, capitalize, polish, tokenize, unmark
 from tasks.corpora.builtin.grammar import FOLDER, Side, read_grammar
 from tasks.corpora.builtin.recipes import RECIPES, Recipe
-from tasks.corpora.overlap import Texts, Words, words
+from tasks.corpora.overlap import Texts, words
 
 NAMES: tuple[str, ...] = tuple(RECIPES)
 
@@ -29,7 +29,7 @@ def load(name: str, split: Split) -> tuple[Row, ...]:
     recipe = _recipe(name)
     rows = _distinct(recipe, _rows(recipe, split, name))
     if split == "public":
-        rows = _apart(rows, _relatives(name))
+        rows = _apart(rows, _private_texts(_relatives(name)))
     elif split == "test":
         private = Texts(row.text for row in load(name, "private"))
         rows = (row for row in rows if row.text not in private)
@@ -58,32 +58,38 @@ def _recipe(name: str) -> Recipe:
     return RECIPES[name]
 
 
-def _relatives(name: str) -> list[str]:
+def _relatives(name: str) -> tuple[str, ...]:
     """The corpora that this one's text could be mistaken for, itself among them."""
     own = _recipe(name).grammar
-    return [other for other, recipe in RECIPES.items() if recipe.grammar & own]
+    return tuple(other for other, recipe in RECIPES.items() if recipe.grammar & own)
+
+
+@cache
+def _private_texts(names: tuple[str, ...]) -> Texts:
+    """The private rows of these corpora, read once: relatives ask for the same ones."""
+    return Texts(row.text for name in names for row in load(name, "private"))
 
 
 def _distinct(recipe: Recipe, rows: Iterator[Row]) -> Iterator[Row]:
     """Drop rows whose text came before, is another corpus', or is too short or too long."""
     fewest, most = recipe.words
-    seen: set[Words] = set()
+    seen: set[str] = set()
     for row in rows:
-        own = words(row.text)
-        fits = fewest <= len(row.text.split()) <= most
-        if fits and own not in seen and recipe.part in (None, _part(own)):
+        if not fewest <= len(row.text.split()) <= most:
+            continue
+        own = " ".join(words(row.text))
+        if own not in seen and (recipe.part is None or recipe.part == _part(own)):
             seen.add(own)
             yield row
 
 
-def _part(own: Words) -> int:
+def _part(own: str) -> int:
     """Which half of a grammar's sentences this one belongs to, by its words alone."""
-    return hashlib.sha256(" ".join(own).encode()).digest()[0] % 2
+    return hashlib.sha256(own.encode()).digest()[0] % 2
 
 
-def _apart(rows: Iterator[Row], relatives: Sequence[str]) -> Iterator[Row]:
+def _apart(rows: Iterator[Row], private: Texts) -> Iterator[Row]:
     """Drop public rows that hold a private row of a relative, or stand inside one."""
-    private = Texts(row.text for name in relatives for row in load(name, "private"))
     return (row for row in rows if not private.inside(row.text) and not private.around(row.text))
 
 

@@ -18,7 +18,7 @@ _CLOSE = "\ue000"
 _OPEN = {kind: chr(0xE001 + index) for index, kind in enumerate(KINDS)}
 _KIND = {mark: kind for kind, mark in _OPEN.items()}
 _MARK = re.compile("([\ue000-\ue0ff])")
-# Patterns that begin with a set of characters are searched for the fastest; hence the look behind.
+# Patterns that begin with a set of characters are found fastest; what precedes is looked back at.
 _ARTICLE = re.compile('([Aa]) (?<=\\b[Aa] )(?=[\ue000-\ue0ff"]*([\\w$]+ ?))')
 _START = re.compile('[\\^.!?](?:(?<=\\^)|\ue000*"? )[\ue000-\ue0ff"]*[a-zäöü]')
 _SPACE_BEFORE = re.compile(r" (?=[,.;?!](?!\d))")
@@ -50,18 +50,18 @@ class Writer:
     def __init__(self, grammar: Grammar, side: Side, seed: str) -> None:
         self._grammar = grammar
         self._side = side
-        self._random = random.Random(seed)
+        self._random = random.Random(seed).random
         self._label = ""
         self._used: set[int] = set()  # identities: hashing whole templates takes longer
 
     def pick(self, count: int) -> int:
         """Draw one of `range(count)`, all equally likely."""
-        return int(self._random.random() * count)
+        return int(self._random() * count)
 
     def sentence(self, label: str) -> str:
         """Expand the rule `sentence` for a label, entity marks included."""
         self._begin(label)
-        return self._slot(Slot("sentence", "", "", ""), {}, None)
+        return self._node(Slot("sentence", "", "", ""), {}, None)
 
     def columns(self, label: str) -> dict[str, str]:
         """Expand all columns of a row of the table `sentence`; what they remember is shared."""
@@ -78,13 +78,13 @@ class Writer:
     def _expand(self, template: Template, scope: Scope, record: Record | None) -> str:
         if len(template) == 1 and isinstance(template[0], str):
             return template[0]  # most are words of a list
-        return "".join(
-            [node if isinstance(node, str) else self._node(node, scope, record) for node in template]
-        )
+        pieces = [n if isinstance(n, str) else self._node(n, scope, record) for n in template]
+        return "".join(pieces)
 
     def _node(self, node: Node, scope: Scope, record: Record | None) -> str:
         if isinstance(node, Slot):
-            return self._slot(node, scope, record)
+            text = self._reference(node, scope, record)
+            return inflect(text, node.inflection) if node.inflection else text
         if isinstance(node, Choice):
             return self._expand(node.options[self.pick(len(node.options))], scope, record)
         if isinstance(node, Number):
@@ -93,16 +93,11 @@ class Writer:
         low = 10 ** (node.count - 1)
         return _mark(str(low + self.pick(9 * low)), "number")
 
-    def _slot(self, slot: Slot, scope: Scope, record: Record | None) -> str:
-        if not slot.name:
-            assert record is not None
-            text = self._cell(record, slot.column)
-        else:
-            text = self._reference(slot, scope, record)
-        return inflect(text, slot.inflection) if slot.inflection else text
-
     def _reference(self, slot: Slot, scope: Scope, record: Record | None) -> str:
         """Expand what a slot names: something remembered, a table or a rule, in this order."""
+        if not slot.name:
+            assert record is not None
+            return self._cell(record, slot.column)
         known = None if slot.remember else scope.get(slot.name)
         if isinstance(known, str):
             return known
@@ -120,9 +115,10 @@ class Writer:
     def _alternative(self, rule: Rule) -> Template:
         """Draw an alternative, if possible one that this sentence has not used yet."""
         alternatives = rule.on(self._side)
+        count = len(alternatives)
         for _ in range(4):
-            selected = alternatives[self.pick(len(alternatives))]
-            if id(selected) not in self._used or len(alternatives) == 1:
+            selected = alternatives[self.pick(count)]
+            if id(selected) not in self._used or count == 1:
                 break
         self._used.add(id(selected))
         return selected
@@ -146,7 +142,7 @@ class Writer:
 
     def _number(self, number: Number) -> str:
         """Draw a number; wide ranges favor small values, as amounts and counts do."""
-        share = self._random.random()
+        share = self._random()
         if number.high > 50 * max(number.low, 1):
             share *= share
         steps = (number.high - number.low) // number.step
@@ -163,7 +159,7 @@ def _mark(text: str, kind: str) -> str:
 
 def capitalize(marked: str) -> str:
     """Put spaces and sentence capitals right, in any language."""
-    marked = "^" + _SPACE_BEFORE.sub("", " ".join(marked.split()))
+    marked = "^" + _SPACE_BEFORE.sub("", " ".join(marked.split()))  # its start is a sentence's
     return _START.sub(lambda m: m[0][:-1] + m[0][-1].upper(), marked).replace("^", "")
 
 
