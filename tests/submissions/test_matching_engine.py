@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmark.spec import Observation
+from submissions.blocks.gradient_matching import entries as entries_module
 from submissions.blocks.gradient_matching.build import build_matcher, random_points, samples_of
 from submissions.blocks.gradient_matching.distances import (
     L2L1,
@@ -17,11 +18,13 @@ from submissions.blocks.gradient_matching.distances import (
     SquaredL2,
     layer_factors,
 )
+from submissions.blocks.gradient_matching.entries import Differences, Measure, Products, Target
+from submissions.blocks.gradient_matching.factored import Thin, thin
 from submissions.blocks.gradient_matching.gradients import Gradient, Outer, Paired, Total
 from submissions.blocks.gradient_matching.matcher import Matcher
+from submissions.blocks.gradient_matching.measures import measured
 from submissions.blocks.gradient_matching.plain import PlainMatcher, SimulatingMatcher
 from submissions.blocks.gradient_matching.problem import Problem, layout_of, problems_of
-from submissions.blocks.gradient_matching.products import Thin, products, thin
 from submissions.blocks.gradient_matching.samples import Points
 from submissions.blocks.gradient_matching.traced import TracedMatcher, UnknownLayer
 from tests.submissions.test_matching_models import LANGUAGE_MODELS, MODELS, make_public, observe
@@ -243,49 +246,65 @@ def drawn(*shape: int) -> Tensor:
 
 FEW, MANY = 5, 40
 """Tokens of a candidate: fewer and more than make writing a gradient out the larger work."""
+SPARSE = drawn(2, 24, 56) * (drawn(2, 56, 24).mT > 0)
+BOTH = (Products(), Differences())
 
 
 @pytest.mark.parametrize(
-    ("gradient", "target"),
+    ("gradient", "target", "how"),
     [
-        (Outer(drawn(2, 3, FEW, 24), drawn(2, 3, FEW, 56)), drawn(2, 24, 56)),
-        (Outer(drawn(2, 3, FEW, 24), drawn(2, 3, FEW, 56)), Thin(drawn(2, 4, 24), drawn(2, 4, 56))),
-        (Outer(drawn(2, 3, MANY, 24), drawn(2, 3, MANY, 56)), drawn(2, 24, 56)),
-        (Paired(drawn(2, 3, FEW, 7), drawn(2, 3, FEW, 7)), drawn(2, 7)),
-        (Total(drawn(2, 3, FEW, 7)), drawn(2, 7)),
+        *(
+            (Outer(drawn(2, 3, tokens, 24), drawn(2, 3, tokens, 56)), target, how)
+            for tokens in (FEW, MANY)
+            for target in (Target(drawn(2, 24, 56)), Target(SPARSE, SPARSE != 0))
+            for how in BOTH
+        ),
+        (
+            Outer(drawn(2, 3, FEW, 24), drawn(2, 3, FEW, 56)),
+            Thin(drawn(2, 4, 24), drawn(2, 4, 56)),
+            Products(),
+        ),
+        *((Paired(drawn(2, 3, 5, 7), drawn(2, 3, 5, 7)), Target(drawn(2, 7)), h) for h in BOTH),
+        *((Total(drawn(2, 3, FEW, 7)), Target(drawn(2, 7)), how) for how in BOTH),
     ],
-    ids=("factored", "thin", "written", "paired", "total"),
 )
-def test_products_and_their_derivatives(gradient: Gradient, target: Tensor | Thin) -> None:
-    """As autograd has them for the gradient written out."""
+@pytest.mark.parametrize("at_once", [1, 4 * 24 * 56])
+def test_measures_and_their_derivatives(
+    gradient: Gradient,
+    target: Target | Thin,
+    how: Measure,
+    at_once: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As autograd has them for the gradient written out, however many are written at a time."""
+    monkeypatch.setattr(entries_module, "_AT_ONCE", at_once)
     factors = [factor.requires_grad_() for factor in vars(gradient).values()]
-    dots, squares = products([gradient], [target])
-    dense = gradient.dense()
-    plain = target.left.mT @ target.right if isinstance(target, Thin) else target
-    expected = (dense * plain[:, None]).flatten(2).sum(dim=2), dense.square().flatten(2).sum(dim=2)
-    torch.testing.assert_close((dots[0], squares[0]), expected)
-    torch.testing.assert_close(gradient.square(), expected[1])
+    found = measured([gradient], [target], how)
+    plain = Target(target.left.mT @ target.right) if isinstance(target, Thin) else target
+    expected = how.of(gradient.dense(), plain)
+    torch.testing.assert_close((found[0][0], found[1][0]), expected)
+    torch.testing.assert_close(gradient.square(), gradient.dense().square().flatten(2).sum(dim=2))
     weights = drawn(2, 2, 3)
-    fast = (weights[0] * dots[0] + weights[1] * squares[0]).sum()
+    fast = (weights[0] * found[0][0] + weights[1] * found[1][0]).sum()
     slow = (weights[0] * expected[0] + weights[1] * expected[1]).sum()
     torch.testing.assert_close(
         torch.autograd.grad(fast, factors), torch.autograd.grad(slow, factors)
     )
 
 
-def test_a_factor_that_two_layers_share_has_both_derivatives() -> None:
+@pytest.mark.parametrize("how", BOTH)
+def test_a_factor_that_two_layers_share_has_both_derivatives(how: Measure) -> None:
     left, right = drawn(1, 2, FEW, 24).requires_grad_(), drawn(1, 2, FEW, 24).requires_grad_()
     other = drawn(1, 2, FEW, 56).requires_grad_()
     gradients = [Outer(left, right), Total(left), Outer(other, right)]
-    targets = [drawn(1, 24, 24), drawn(1, 24), drawn(1, 56, 24)]
-    dots, squares = products(gradients, targets)
-    slow = sum(
-        (g.dense() * t[:, None]).sum() + g.dense().square().sum()
-        for g, t in zip(gradients, targets, strict=True)
+    targets = [Target(drawn(1, 24, 24)), Target(drawn(1, 24)), Target(drawn(1, 56, 24))]
+    fast = torch.stack(measured(gradients, targets, how)).sum()
+    pairs = zip(gradients, targets, strict=True)
+    slow = torch.stack([torch.stack(how.of(g.dense(), t)) for g, t in pairs]).sum()
+    torch.testing.assert_close(
+        torch.autograd.grad(fast, (left, right, other)),
+        torch.autograd.grad(slow, (left, right, other)),
     )
-    found = torch.autograd.grad((dots + squares).sum(), (left, right, other))
-    assert isinstance(slow, Tensor)
-    torch.testing.assert_close(found, torch.autograd.grad(slow, (left, right, other)))
 
 
 def test_a_gradient_of_few_tokens_is_thin_and_noise_makes_it_thick() -> None:

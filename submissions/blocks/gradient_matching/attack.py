@@ -11,7 +11,7 @@ import torch
 
 from benchmark.spec import Attack, Knowledge, Observation, Recovery, Unsupported
 from submissions.blocks.gradient_matching.build import build_matcher, padding_shows, samples_of
-from submissions.blocks.gradient_matching.distances import Distance, ProductDistance
+from submissions.blocks.gradient_matching.distances import Distance
 from submissions.blocks.gradient_matching.matcher import Matcher
 from submissions.blocks.gradient_matching.problem import Problem, layout_of, problems_of
 from submissions.blocks.gradient_matching.samples import Samples
@@ -20,8 +20,6 @@ from submissions.blocks.gradient_matching.start import start_gaussian
 
 _GRAPH = 8
 """Bytes that a continuous step takes, as a multiple of what the forward pass saves."""
-_WRITTEN = 6
-"""Bytes that it takes where gradients are written out, as a multiple of the target."""
 
 
 class MatchingAttack(Attack):
@@ -124,8 +122,6 @@ class MatchingAttack(Attack):
             return [by_length]
         longest = by_length[0]
         each = sum(tensor.nbytes for tensor in longest.target.values())
-        if longest.sparse or not isinstance(self.distance(), ProductDistance):
-            each *= _WRITTEN
         each += _GRAPH * self._samples([longest]).bytes_per_row * len(longest.lengths)
         size = max(1, self._budget(problems) // each)
         return [by_length[first : first + size] for first in range(0, len(problems), size)]

@@ -4,7 +4,7 @@ A weight's gradient is a sum of outer products over the tokens, g = Σₙ left�
 of output gradients and inputs of a linear layer; that of a bias is a sum of output gradients.
 
 The last two dimensions of a factor are n, the tokens of a candidate, and its entries. In front of
-them stand P problems and K candidates of each, and L layers where those that are alike are stacked.
+them stand P problems and K candidates of each.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 
 class Gradient(ABC):
-    """Gradients of one parameter, or of several of one shape."""
+    """Gradients of one parameter."""
 
     @abstractmethod
     def dense(self) -> Tensor:

@@ -16,8 +16,7 @@ from transformers.pytorch_utils import Conv1D
 from submissions.blocks.gradient_matching.gradients import Gradient, Outer, Paired, Total
 
 Rule = Callable[[nn.Module, Tensor, Tensor], Mapping[str, Gradient]]
-"""From inputs and output gradients, both (..., n, ·), to gradients by parameter name. The module is
-one of those that are alike, where several are stacked."""
+"""From inputs and output gradients, both (..., n, ·), to gradients by parameter name. """
 
 
 def linear(module: nn.Module, inputs: Tensor, errors: Tensor) -> Mapping[str, Gradient]:
@@ -61,13 +60,6 @@ def rule_for(module: nn.Module) -> Rule | None:
         module, "variance_epsilon"
     )
     return rms_norm if is_llama_like or type(module) is nn.RMSNorm else None
-
-
-def likeness(module: nn.Module) -> tuple[object, ...]:
-    """Modules of equal likeness can be computed in one product."""
-    shapes = tuple((name, tuple(p.shape)) for name, p in module.named_parameters(recurse=False))
-    settings = (getattr(module, "eps", None), getattr(module, "variance_epsilon", None))
-    return (type(module), shapes, settings, getattr(module, "padding_idx", None))
 
 
 def _epsilon(module: nn.Module) -> float:

@@ -33,8 +33,6 @@ class Matcher(ABC):
         self.distance = distance
         self.factors = factors
         self.sparse = sparse
-        self.writes_gradients = True
-        """Whether gradients of candidates are written out, which takes memory."""
         self._attachment: AbstractContextManager[None] | None = None
 
     @abstractmethod

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from submissions.blocks.gradient_matching.distances import Target, stack_target
+from submissions.blocks.gradient_matching.entries import Target
 from submissions.blocks.gradient_matching.matcher import Matcher, requiring_grad
 from submissions.blocks.gradient_matching.samples import Points, Samples
 
@@ -46,13 +46,16 @@ class PlainMatcher(Matcher):
         point = one_point(points, problem, candidate)
         with torch.enable_grad():
             gradients = self.gradients(samples, point, differentiable)
-        targets = [self._target(name, problem) for name in self.factors]
-        terms = [
-            self.distance.terms(gradient[None, None, None], target)
-            for gradient, target in zip(gradients, targets, strict=True)
+        found = [
+            self.distance.measure.of(gradient[None, None], self._target(name, problem))
+            for name, gradient in zip(self.factors, gradients, strict=True)
         ]
-        norms = torch.cat([target.norms for target in targets])  # (L, 1)
-        loss = self.distance.total(torch.cat(terms), norms)[0, 0]
+        first, second = (torch.stack(numbers) for numbers in zip(*found, strict=True))  # (L, 1, 1)
+        norms = torch.stack([self.targets[problem][name].norm() for name in self.factors])
+        factors = norms.new_tensor(list(self.factors.values()))
+        norms, factors = norms[:, None, None], factors[:, None, None]
+        terms = self.distance.terms(first, second, norms, factors)
+        loss = self.distance.total(terms, norms)[0, 0]
         return loss if differentiable else loss.detach()
 
     def gradients(self, samples: Samples, point: Points, differentiable: bool) -> list[Tensor]:
@@ -62,7 +65,8 @@ class PlainMatcher(Matcher):
         return gradients_of(samples.losses(point).mean(), parameters, differentiable)
 
     def _target(self, name: str, problem: int) -> Target:
-        return stack_target([[self.targets[problem][name]]], [self.factors[name]], self.sparse)
+        value = self.targets[problem][name][None]
+        return Target(value, value != 0 if self.sparse else None)
 
 
 class SimulatingMatcher(PlainMatcher):

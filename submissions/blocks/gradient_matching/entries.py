@@ -1,0 +1,157 @@
+"""Gradients that are measured entry by entry.
+
+Those of matrices are written a few megabytes at a time, which a processor keeps in its cache, once
+to measure them and once more for their derivatives: a graph of all of them would be read from and
+written to memory a dozen times.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from submissions.blocks.gradient_matching.pieces import Piece, Table
+
+_AT_ONCE = 1 << 19
+"""Entries that are written at a time."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is observed of one parameter in P problems."""
+
+    value: Tensor  # (P, *shape)
+    kept: Tensor | None = None
+    """Which entries a sparse update has left, like the value: zeros elsewhere say nothing."""
+
+    def left_of(self, values: Tensor) -> Tensor:
+        """Values of candidates, (P, K, *shape), zero where nothing is kept."""
+        return values if self.kept is None else values * self.kept[:, None]
+
+    def __getitem__(self, problems: Tensor | slice) -> Target:
+        return Target(self.value[problems], None if self.kept is None else self.kept[problems])
+
+
+class Measure(ABC):
+    """Two numbers of a gradient g, (P, K, *shape), beside its target G, and their derivatives."""
+
+    @abstractmethod
+    def of(self, gradient: Tensor, target: Target) -> tuple[Tensor, Tensor]:
+        """Both numbers, (P, K)."""
+
+    @abstractmethod
+    def change(self, gradient: Tensor, target: Target, first: Tensor, second: Tensor) -> Tensor:
+        """The derivative in g for given ones of both numbers, which have as many dimensions."""
+
+
+class Products(Measure):
+    """⟨g, G⟩ and ‖g‖², of the kept entries."""
+
+    def of(self, gradient: Tensor, target: Target) -> tuple[Tensor, Tensor]:
+        """The target is zero where nothing is kept."""
+        dots = (gradient * target.value[:, None]).flatten(2).sum(dim=2)
+        return dots, target.left_of(gradient).square().flatten(2).sum(dim=2)
+
+    def change(self, gradient: Tensor, target: Target, first: Tensor, second: Tensor) -> Tensor:
+        """G and 2 g."""
+        return (2 * second * target.left_of(gradient)).addcmul_(first, target.value[:, None])
+
+
+class Differences(Measure):
+    """‖g - G‖² and ‖g - G‖₁, of the kept entries."""
+
+    def of(self, gradient: Tensor, target: Target) -> tuple[Tensor, Tensor]:
+        difference = target.left_of(gradient - target.value[:, None]).flatten(2)
+        return difference.square().sum(dim=2), difference.abs().sum(dim=2)
+
+    def change(self, gradient: Tensor, target: Target, first: Tensor, second: Tensor) -> Tensor:
+        """2 (g - G) and its sign."""
+        difference = target.left_of(gradient - target.value[:, None])
+        return (2 * first * difference).addcmul_(second, difference.sign())
+
+
+class Entries(Piece):
+    """A vector's gradient."""
+
+    def __init__(self, places: Sequence[int], target: Target, how: Measure) -> None:
+        super().__init__(places)
+        self.target = target
+        self.how = how
+
+    def measure(self, table: Table) -> tuple[Tensor, Tensor]:
+        return self.how.of(self.written(table), self.target)
+
+    @abstractmethod
+    def written(self, table: Table) -> Tensor:
+        """The gradient, (P, K, a)."""
+
+    def change(self, table: Table, first: Tensor, second: Tensor) -> Tensor:
+        """The derivative in the gradient, for all tokens, (P, K, 1, a)."""
+        weights = first[..., 0], second[..., 0]
+        return self.how.change(self.written(table), self.target, *weights)[:, :, None]
+
+
+class TotalEntries(Entries):
+    """g = Σ left."""
+
+    def written(self, table: Table) -> Tensor:
+        return table.factors[self.places[0]].sum(dim=2)
+
+    def derive(self, table: Table, first: Tensor, second: Tensor) -> None:
+        table.add(self.places[0], self.change(table, first, second))
+
+
+class PairedEntries(Entries):
+    """g = Σ left ∘ right."""
+
+    def written(self, table: Table) -> Tensor:
+        left, right = (table.factors[place] for place in self.places)
+        return (left * right).sum(dim=2)
+
+    def derive(self, table: Table, first: Tensor, second: Tensor) -> None:
+        change = self.change(table, first, second)
+        for place, other in zip(self.places, reversed(self.places), strict=True):
+            table.add(place, change * table.factors[other])
+
+
+class OuterEntries(Piece):
+    """g = leftᵀ right."""
+
+    def __init__(self, places: Sequence[int], target: Target, how: Measure) -> None:
+        super().__init__(places)
+        self.target = target
+        self.how = how
+
+    def measure(self, table: Table) -> tuple[Tensor, Tensor]:
+        left, right = (table.factors[place] for place in self.places)
+        found = left.new_empty(2, *left.shape[:2])  # (2, P, K)
+        for p, k in self._parts(left):
+            written = left[p, k].mT @ right[p, k]  # (P, K, a, b)
+            found[0, p, k], found[1, p, k] = self.how.of(written, self.target[p])
+        return found[0], found[1]
+
+    def derive(self, table: Table, first: Tensor, second: Tensor) -> None:
+        """right ∂gᵀ and left ∂g."""
+        left, right = (table.factors[place] for place in self.places)
+        changes = torch.empty_like(left), torch.empty_like(right)
+        for p, k in self._parts(left):
+            written = left[p, k].mT @ right[p, k]  # (P, K, a, b)
+            change = self.how.change(written, self.target[p], first[p, k], second[p, k])
+            changes[0][p, k] = right[p, k] @ change.mT
+            changes[1][p, k] = left[p, k] @ change
+        for place, change in zip(self.places, changes, strict=True):
+            table.add(place, change)
+
+    def _parts(self, factor: Tensor) -> Iterator[tuple[slice, slice]]:
+        """Problems and candidates whose gradients are written together."""
+        problems, candidates = factor.shape[:2]
+        entries = self.target.value[0].numel()
+        fitting = max(1, _AT_ONCE // entries) if factor.device.type == "cpu" else candidates
+        problems_at_once = max(1, fitting // candidates)
+        for p in range(0, problems, problems_at_once):
+            for k in range(0, candidates, fitting):
+                yield slice(p, p + problems_at_once), slice(k, k + fitting)
