@@ -23,7 +23,7 @@ SETTINGS: dict[str, Scalar] = dict(LampCos.variants["lamp_cos_quick"]) | {
 def main(threads: int) -> None:
     """Once to warm up, then once a line."""
     torch.set_num_threads(threads)  # as a worker does
-    observation, attack = cola(1)[0], LampCos(**SETTINGS)
+    (observation, _), attack = cola(1)[0], LampCos(**SETTINGS)
     attack.recover(observation)
     print("ready", flush=True)
     for _ in sys.stdin:
