@@ -45,8 +45,11 @@ class Figure:
 
 
 def specification(chart: Any) -> Mapping[str, Any]:
-    """A chart of altair as the specification that it stands for."""
-    return cast(Mapping[str, Any], chart.to_dict())
+    """A chart of altair as the specification that it stands for.
+
+    Its parts were checked as they were made; checking the whole would take as long as drawing it.
+    """
+    return cast(Mapping[str, Any], chart.to_dict(validate=False))
 
 
 def figure(name: str, title: str, specification: Mapping[str, Any], rows: Rows) -> Figure:
