@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from benchmark.errors import UserError
 from benchmark.files import file_digest, read_model, write_model
+from benchmark.metrics.decoding import Decode
 from benchmark.metrics.table import on_boards
 from benchmark.paths import ROOT
 from benchmark.plugins.catalog import Entry
@@ -99,11 +100,17 @@ def _score(path: Path, record: Record, digest: str, side: LoadedTask) -> str:
         return "it was made from other snapshots than today's; run the cell again"
     truths = [batch.truth for batch in batches]
     specials = int(side.tokenizer.num_special_tokens_to_add())
-    score = score_record(record, truths, side.decode, side.special_ids, digest, specials)
+    score = score_record(record, truths, _decoder(side), side.special_ids, digest, specials)
     same = hashlib.sha256("".join(batch.digest for batch in batches).encode()).hexdigest()
     known = {"scorer_digest": scorer_digest(), "truths": same if batches else ""}
     write_model(score_path(path), score.model_copy(update=known))
     return "scored"
+
+
+@cache
+def _decoder(side: LoadedTask) -> Decode:
+    """All records of a task have the same true sentences and many tokens in common."""
+    return lru_cache(maxsize=1 << 17)(side.decode)
 
 
 def _other_count(record: Record, side: LoadedTask) -> bool:
