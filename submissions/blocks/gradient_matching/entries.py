@@ -26,7 +26,7 @@ class Target:
 
     value: Tensor  # (P, *shape)
     kept: Tensor | None = None
-    """Which entries a sparse update has left, like the value: zeros elsewhere say nothing."""
+    """Which entries a sparse update has left, like the value: zeros elsewhere tell nothing."""
 
     def left_of(self, values: Tensor) -> Tensor:
         """Values of candidates, (P, K, *shape), zero where nothing is kept."""
@@ -74,13 +74,17 @@ class Differences(Measure):
         return (2 * first * difference).addcmul_(second, difference.sign())
 
 
-class Entries(Piece):
-    """A vector's gradient."""
+class WrittenOut(Piece):
+    """A parameter whose gradient is measured entry by entry."""
 
     def __init__(self, places: Sequence[int], target: Target, how: Measure) -> None:
         super().__init__(places)
         self.target = target
         self.how = how
+
+
+class VectorEntries(WrittenOut):
+    """A vector's gradient."""
 
     def measure(self, table: Table) -> tuple[Tensor, Tensor]:
         return self.how.of(self.written(table), self.target)
@@ -95,7 +99,7 @@ class Entries(Piece):
         return self.how.change(self.written(table), self.target, *weights)[:, :, None]
 
 
-class TotalEntries(Entries):
+class TotalEntries(VectorEntries):
     """g = Σ left."""
 
     def written(self, table: Table) -> Tensor:
@@ -105,7 +109,7 @@ class TotalEntries(Entries):
         table.add(self.places[0], self.change(table, first, second))
 
 
-class PairedEntries(Entries):
+class PairedEntries(VectorEntries):
     """g = Σ left ∘ right."""
 
     def written(self, table: Table) -> Tensor:
@@ -118,13 +122,8 @@ class PairedEntries(Entries):
             table.add(place, change * table.factors[other])
 
 
-class OuterEntries(Piece):
+class OuterEntries(WrittenOut):
     """g = leftᵀ right."""
-
-    def __init__(self, places: Sequence[int], target: Target, how: Measure) -> None:
-        super().__init__(places)
-        self.target = target
-        self.how = how
 
     def measure(self, table: Table) -> tuple[Tensor, Tensor]:
         left, right = (table.factors[place] for place in self.places)
