@@ -7,6 +7,7 @@ written to memory a dozen times.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from submissions.blocks.gradient_matching.pieces import Piece, Table
+from submissions.blocks.gradient_matching.pieces import MatrixPiece, Piece, Table
 
 _AT_ONCE = 1 << 19
 """Entries that are written at a time on a processor."""
@@ -33,6 +34,14 @@ class Target:
     def left_of(self, values: Tensor) -> Tensor:
         """Values of candidates, (P, K, *shape), zero where nothing is kept."""
         return values if self.kept is None else values * self.kept[:, None]
+
+    @staticmethod
+    def joined(several: Sequence[Target]) -> Target:
+        """Targets of parameters of one shape behind each other, (L P, *shape)."""
+        kept = [target.kept for target in several if target.kept is not None]
+        return Target(
+            torch.cat([target.value for target in several]), torch.cat(kept) if kept else None
+        )
 
     def __getitem__(self, problems: Tensor | slice) -> Target:
         return Target(self.value[problems], None if self.kept is None else self.kept[problems])
@@ -76,56 +85,43 @@ class Differences(Measure):
         return (2 * first * difference).addcmul_(second, difference.sign())
 
 
-class WrittenOut(Piece):
-    """A parameter whose gradient is measured entry by entry."""
+class VectorEntries(Piece):
+    """Gradients of several vectors of one length: Σ left, or Σ left ∘ right, of the tokens."""
+
+    written: Tensor  # (L P, K, a)
+
+    def __init__(self, members: Sequence[Sequence[int]], target: Target, how: Measure) -> None:
+        """`members`: places of each vector's factors; the target has all of them, (L P, a)."""
+        self.members = members
+        self.target = target
+        self.how = how
+
+    def measure(self, table: Table) -> tuple[Tensor, Tensor]:
+        factors = [[table.factors[place] for place in places] for places in self.members]
+        sums = [(math.prod(each[1:], start=each[0])).sum(dim=2) for each in factors]
+        self.written = torch.cat(sums)
+        one, two = self.how.of(self.written, self.target)
+        shape = (len(self.members), *sums[0].shape[:2])
+        return one.view(shape), two.view(shape)
+
+    def derive(self, table: Table, first: Tensor, second: Tensor) -> None:
+        weights = first.flatten(0, 1)[..., 0], second.flatten(0, 1)[..., 0]  # (L P, K, 1)
+        changes = self.how.change(self.written, self.target, *weights)[:, :, None]
+        for places, change in zip(self.members, changes.chunk(len(self.members)), strict=True):
+            if len(places) == 1:
+                table.add(places[0], change)
+                continue
+            for place, other in zip(places, reversed(places), strict=True):
+                table.add(place, change * table.factors[other])
+
+
+class OuterEntries(MatrixPiece):
+    """g = leftᵀ right."""
 
     def __init__(self, places: Sequence[int], target: Target, how: Measure) -> None:
         super().__init__(places)
         self.target = target
         self.how = how
-
-
-class VectorEntries(WrittenOut):
-    """A vector's gradient."""
-
-    def measure(self, table: Table) -> tuple[Tensor, Tensor]:
-        return self.how.of(self.written(table), self.target)
-
-    @abstractmethod
-    def written(self, table: Table) -> Tensor:
-        """The gradient, (P, K, a)."""
-
-    def change(self, table: Table, first: Tensor, second: Tensor) -> Tensor:
-        """The derivative in the gradient, for all tokens, (P, K, 1, a)."""
-        weights = first[..., 0], second[..., 0]
-        return self.how.change(self.written(table), self.target, *weights)[:, :, None]
-
-
-class TotalEntries(VectorEntries):
-    """g = Σ left."""
-
-    def written(self, table: Table) -> Tensor:
-        return table.factors[self.places[0]].sum(dim=2)
-
-    def derive(self, table: Table, first: Tensor, second: Tensor) -> None:
-        table.add(self.places[0], self.change(table, first, second))
-
-
-class PairedEntries(VectorEntries):
-    """g = Σ left ∘ right."""
-
-    def written(self, table: Table) -> Tensor:
-        left, right = (table.factors[place] for place in self.places)
-        return (left * right).sum(dim=2)
-
-    def derive(self, table: Table, first: Tensor, second: Tensor) -> None:
-        change = self.change(table, first, second)
-        for place, other in zip(self.places, reversed(self.places), strict=True):
-            table.add(place, change * table.factors[other])
-
-
-class OuterEntries(WrittenOut):
-    """g = leftᵀ right."""
 
     def measure(self, table: Table) -> tuple[Tensor, Tensor]:
         left, right = (table.factors[place] for place in self.places)
@@ -133,10 +129,11 @@ class OuterEntries(WrittenOut):
         for p, k in self._parts(left):
             written = left[p, k].mT @ right[p, k]  # (P, K, a, b)
             found[0, p, k], found[1, p, k] = self.how.of(written, self.target[p])
-        return found[0], found[1]
+        return found[0][None], found[1][None]
 
     def derive(self, table: Table, first: Tensor, second: Tensor) -> None:
         """right ∂gᵀ and left ∂g."""
+        first, second = first[0], second[0]
         left, right = (table.factors[place] for place in self.places)
         changes = torch.empty_like(left), torch.empty_like(right)
         for p, k in self._parts(left):

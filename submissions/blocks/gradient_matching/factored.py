@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from submissions.blocks.gradient_matching.pieces import Piece, Table
+from submissions.blocks.gradient_matching.pieces import MatrixPiece, Table
 
 _EXACT = 1e-5
 """Share of an observed gradient's norm that its outer products may miss."""
@@ -55,7 +55,7 @@ def thin(value: Tensor, tokens: int) -> Thin | None:
     return Thin(basis.mT.contiguous(), right)
 
 
-class Factored(Piece):
+class Factored(MatrixPiece):
     """g = leftᵀ right; the target is a matrix."""
 
     inner: Tensor  # (P, K, n, b), left G
@@ -68,16 +68,16 @@ class Factored(Piece):
         """⟨g, G⟩ and ‖g‖²."""
         left, right = (table.factors[place] for place in self.places)
         self.inner = (left.flatten(1, 2) @ self.target).view_as(right)
-        return (self.inner * right).sum(dim=(2, 3)), square(self, table)
+        return (self.inner * right).sum(dim=(2, 3))[None], square(self, table)[None]
 
     def derive(self, table: Table, first: Tensor, second: Tensor) -> None:
         """Of the inner product: right Gᵀ and left G."""
         left, right = (table.factors[place] for place in self.places)
         outside = (right.flatten(1, 2) @ self.target.mT).view_as(left)
-        add_square(self, table, second, [first * outside, first * self.inner])
+        add_square(self, table, second[0], [first[0] * outside, first[0] * self.inner])
 
 
-class Thinned(Piece):
+class Thinned(MatrixPiece):
     """g = leftᵀ right; the target is a sum of few outer products."""
 
     inners: list[Tensor]  # left leftᵣᵀ and right rightᵣᵀ, both (P, K n, r)
@@ -92,27 +92,27 @@ class Thinned(Piece):
         pairs = zip(factors, self.rows, strict=True)
         self.inners = [factor.flatten(1, 2) @ rows.mT for factor, rows in pairs]
         dots = (self.inners[0] * self.inners[1]).sum(dim=2)  # (P, K n)
-        return dots.view(factors[0].shape[:3]).sum(dim=2), square(self, table)
+        return dots.view(factors[0].shape[:3]).sum(dim=2)[None], square(self, table)[None]
 
     def derive(self, table: Table, first: Tensor, second: Tensor) -> None:
         """Of the inner product: (right rightᵣᵀ) leftᵣ and (left leftᵣᵀ) rightᵣ."""
         changes = []
         for place, inner, rows in zip(self.places, reversed(self.inners), self.rows, strict=True):
             factor = table.factors[place]
-            weights = first * inner.view(*factor.shape[:3], -1)  # (P, K, n, r)
+            weights = first[0] * inner.view(*factor.shape[:3], -1)  # (P, K, n, r)
             changes.append((weights.flatten(1, 2) @ rows).view_as(factor))
-        add_square(self, table, second, changes)
+        add_square(self, table, second[0], changes)
 
 
-def square(piece: Piece, table: Table) -> Tensor:
+def square(piece: MatrixPiece, table: Table) -> Tensor:
     """‖leftᵀ right‖² from the Gram matrices, (P, K)."""
     left, right = (table.gram(place) for place in piece.places)
     return (left * right).sum(dim=(2, 3))
 
 
-def add_square(piece: Piece, table: Table, weight: Tensor, changes: Sequence[Tensor]) -> None:
+def add_square(piece: MatrixPiece, table: Table, weight: Tensor, changes: Sequence[Tensor]) -> None:
     """Add the changes and those of ‖g‖², 2 (right rightᵀ) left and 2 (left leftᵀ) right."""
     for place, other, change in zip(piece.places, reversed(piece.places), changes, strict=True):
-        weights = 2 * weight * table.gram(other)  # (P, K, n, n)
-        change.flatten(0, 1).baddbmm_(weights.flatten(0, 1), table.factors[place].flatten(0, 1))
+        weights = (weight * table.gram(other)).flatten(0, 1)  # (P K, n, n)
+        change.flatten(0, 1).baddbmm_(weights, table.factors[place].flatten(0, 1), alpha=2)
         table.add(place, change)

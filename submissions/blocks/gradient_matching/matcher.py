@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,9 @@ from submissions.blocks.gradient_matching.samples import Points, Samples
 
 class Matcher(ABC):
     """Compares the gradients of candidates with the targets of their problems."""
+
+    recordable: ClassVar[bool] = False
+    """Whether a step may be recorded and replayed."""
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ that are written out; a Gram matrix of an input that several layers share is mad
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,14 +17,13 @@ from torch.autograd.function import once_differentiable
 from submissions.blocks.gradient_matching.entries import (
     Measure,
     OuterEntries,
-    PairedEntries,
     Products,
     Target,
-    TotalEntries,
+    VectorEntries,
 )
 from submissions.blocks.gradient_matching.factored import Factored, Thin, Thinned
-from submissions.blocks.gradient_matching.gradients import Gradient, Outer, Paired
-from submissions.blocks.gradient_matching.pieces import Piece, Table
+from submissions.blocks.gradient_matching.gradients import Gradient, Outer
+from submissions.blocks.gradient_matching.pieces import MatrixPiece, Piece, Table
 
 
 def measured(
@@ -35,23 +35,32 @@ def measured(
     """
     parts = [tuple(vars(gradient).values()) for gradient in gradients]
     factors = {id(factor): factor for each in parts for factor in each}
-    places = {key: place for place, key in enumerate(factors)}
-    plan = [
-        _piece(gradient, [places[id(factor)] for factor in each], target, how)
-        for gradient, each, target in zip(gradients, parts, targets, strict=True)
-    ]
+    place_of = {key: place for place, key in enumerate(factors)}
+    places = [[place_of[id(factor)] for factor in each] for each in parts]
+    plan: list[Piece] = []
+    order: list[int] = []
+    vectors: dict[int, list[int]] = defaultdict(list)  # numbers of parameters by their length
+    for number, (gradient, target) in enumerate(zip(gradients, targets, strict=True)):
+        if isinstance(gradient, Outer):
+            plan.append(_matrix(gradient, places[number], target, how))
+            order.append(number)
+        else:
+            vectors[parts[number][0].shape[-1]].append(number)
+    for numbers in vectors.values():
+        stacked = Target.joined([targets[number] for number in numbers])
+        plan.append(VectorEntries([places[number] for number in numbers], stacked, how))
+        order += numbers
     found: tuple[Tensor, Tensor] = _Measured.apply(plan, *factors.values())  # type: ignore[no-untyped-call]
-    return found
+    back = torch.tensor(order).argsort().to(found[0].device)
+    return found[0].index_select(0, back), found[1].index_select(0, back)
 
 
-def _piece(gradient: Gradient, places: Sequence[int], target: Target | Thin, how: Measure) -> Piece:
-    """How one parameter is measured with the least work."""
+def _matrix(
+    gradient: Outer, places: Sequence[int], target: Target | Thin, how: Measure
+) -> MatrixPiece:
+    """How one matrix is measured with the least work."""
     if isinstance(target, Thin):
         return Thinned(places, target)
-    if not isinstance(gradient, Outer):
-        return (PairedEntries if isinstance(gradient, Paired) else TotalEntries)(
-            places, target, how
-        )
     tokens, rows, columns = *gradient.left.shape[-2:], gradient.right.shape[-1]
     by_products = isinstance(how, Products) and target.kept is None
     if by_products and tokens * (rows + columns) < rows * columns:
@@ -67,12 +76,14 @@ class _Measured(torch.autograd.Function):
         table = Table(factors)
         found = [piece.measure(table) for piece in plan]
         context.plan, context.table = plan, table
-        return torch.stack([one for one, _ in found]), torch.stack([two for _, two in found])
+        context.sizes = [len(one) for one, _ in found]
+        return torch.cat([one for one, _ in found]), torch.cat([two for _, two in found])
 
     @staticmethod
     @once_differentiable
     def backward(context: Any, first: Tensor, second: Tensor) -> tuple[Tensor | None, ...]:
         table: Table = context.table
-        for piece, one, two in zip(context.plan, first, second, strict=True):
-            piece.derive(table, one[..., None, None], two[..., None, None])
+        weights = (each[..., None, None].split(context.sizes) for each in (first, second))
+        for piece, one, two in zip(context.plan, *weights, strict=True):
+            piece.derive(table, one, two)
         return None, *table.derivatives

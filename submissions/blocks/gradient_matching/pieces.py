@@ -35,16 +35,20 @@ class Table:
 
 
 class Piece(ABC):
-    """One parameter, whose gradient has one factor or two."""
-
-    def __init__(self, places: Sequence[int]) -> None:
-        """`places` of its factors in the table."""
-        self.places = places
+    """The gradients of L parameters that are measured together."""
 
     @abstractmethod
     def measure(self, table: Table) -> tuple[Tensor, Tensor]:
-        """Its two numbers, both (P, K)."""
+        """Their two numbers, both (L, P, K)."""
 
     @abstractmethod
     def derive(self, table: Table, first: Tensor, second: Tensor) -> None:
-        """Add its derivatives, weighted by those of the two numbers, both (P, K, 1, 1)."""
+        """Add their derivatives, weighted by those of the two numbers, both (L, P, K, 1, 1)."""
+
+
+class MatrixPiece(Piece):
+    """One matrix, g = leftᵀ right."""
+
+    def __init__(self, places: Sequence[int]) -> None:
+        """`places` of both factors in the table."""
+        self.places = places

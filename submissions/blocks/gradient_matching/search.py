@@ -7,6 +7,7 @@ its own source of randomness and its own best state, and Adam works entry by ent
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,8 +17,11 @@ from torch import Tensor
 from submissions.blocks.clock import Clock
 from submissions.blocks.gradient_matching.matcher import Matcher
 from submissions.blocks.gradient_matching.problem import Layout, Problem
+from submissions.blocks.gradient_matching.replay import Function, Replay, Unrecordable
 from submissions.blocks.gradient_matching.samples import Points
 
+_WORTH_RECORDING = 50
+"""Steps from which on recording one, which takes as long as thirty, pays."""
 _REPORTS = 100
 """How often a search reports its progress."""
 
@@ -116,15 +120,29 @@ class Search:
 
         The loss belongs to the point before the step, and with that point it is kept.
         """
-        losses = self.reconstruction(self.points(self.embeddings[:, None]))[:, 0]  # (P,)
-        gradients = torch.autograd.grad(losses.sum(), self.variables)
-        self.keep(losses.detach())
+        losses, *gradients = self._slopes(*self.variables)
+        self.keep(losses)
         for variable, gradient in zip(self.variables, gradients, strict=True):
             variable.grad = self._clipped(gradient)
         self.optimizer.step()
         self.schedule.step()
         self.replace(torch.where(self.layout.free[..., None], self.embeddings, self.fixed))
-        self._report(step, losses.detach())
+        self._report(step, losses)
+
+    @cached_property
+    def _slopes(self) -> Function:
+        """L_rec of each problem and its gradients, recorded where that pays."""
+        if self.matcher.recordable and self.descent.steps >= _WORTH_RECORDING:
+            with suppress(Unrecordable):
+                return Replay(self._differentiated, *self.variables)
+        return self._differentiated
+
+    def _differentiated(self, *variables: Tensor) -> tuple[Tensor, ...]:
+        """L_rec at embeddings, and label logits where they are optimized, and its gradients."""
+        leaves = [variable.detach().requires_grad_() for variable in variables]
+        embeddings, *logits = (leaf[:, None] for leaf in leaves)
+        losses = self.reconstruction(Points(embeddings, *logits))[:, 0]  # (P,)
+        return losses.detach(), *torch.autograd.grad(losses.sum(), leaves)
 
     def reconstruction(self, points: Points) -> Tensor:
         """L_rec = L_grad + α_reg L_reg (LAMP, section 4.2), differentiable, (P, K)."""

@@ -17,6 +17,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
+from submissions.blocks.gradient_matching.curvature import written_out
 from submissions.blocks.gradient_matching.distances import Distance
 from submissions.blocks.gradient_matching.entries import Products, Target
 from submissions.blocks.gradient_matching.factored import Thin, thin
@@ -59,8 +60,10 @@ class Goal:
 class Recorder:
     """Inputs and outputs of the watched layers in one forward pass."""
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, rows: int, twice: bool) -> None:
+        """`twice`: whether what is recorded is differentiated once more."""
         self.rows = rows
+        self.twice = twice
         self.calls: dict[nn.Module, list[tuple[Tensor, Tensor]]] = defaultdict(list)
 
     def watch(self, module: nn.Module, inputs: tuple[Tensor, ...], output: object) -> Tensor:
@@ -81,6 +84,8 @@ class Recorder:
 
 class TracedMatcher(Matcher):
     """Computes losses from layer inputs and output gradients."""
+
+    recordable = True
 
     def __init__(
         self,
@@ -141,7 +146,7 @@ class TracedMatcher(Matcher):
         embeddings = points.embeddings
         if not embeddings.requires_grad:
             points = Points(embeddings.detach().requires_grad_(), points.label_logits)
-        recorder = Recorder(embeddings.shape[:3].numel())
+        recorder = Recorder(embeddings.shape[:3].numel(), differentiable)
         self.recorders.append(recorder)
         try:
             total = self.batch_losses(points).sum()
@@ -171,9 +176,13 @@ class TracedMatcher(Matcher):
         def watch(module: nn.Module, inputs: tuple[Tensor, ...], output: object) -> Tensor | None:
             return self.recorders[-1].watch(module, inputs, output) if self.recorders else None
 
+        def twice() -> bool:
+            return bool(self.recorders) and self.recorders[-1].twice
+
+        model = self.samples.model
         hooks = [module.register_forward_hook(watch) for module in self.modules]
         try:
-            with requiring_grad(self.samples.model, frozenset()):
+            with requiring_grad(model, frozenset()), written_out(model, twice):
                 yield
         finally:
             for hook in hooks:
