@@ -119,10 +119,11 @@ def _layer_norm(module: nn.Module, x: Tensor) -> Tensor:
 
 
 def _rule(module: nn.Module) -> Callable[[nn.Module, Tensor], Tensor] | None:
-    if type(module) is GELUActivation or (type(module) is nn.GELU and module.approximate == "none"):
-        return _gelu
-    plain = type(module) is nn.LayerNorm and module.weight is not None and module.bias is not None
-    return _layer_norm if plain and len(module.normalized_shape) == 1 else None
+    if isinstance(module, GELUActivation):
+        return _gelu if module.act is functional.gelu else None
+    if type(module) is not nn.LayerNorm or len(module.normalized_shape) > 1:
+        return None
+    return None if module.weight is None or module.bias is None else _layer_norm
 
 
 @contextmanager

@@ -39,17 +39,18 @@ def measured(
     places = [[place_of[id(factor)] for factor in each] for each in parts]
     plan: list[Piece] = []
     order: list[int] = []
-    vectors: dict[int, list[int]] = defaultdict(list)  # numbers of parameters by their length
+    vectors: dict[int, list[tuple[int, Target]]] = defaultdict(list)  # by their length
     for number, (gradient, target) in enumerate(zip(gradients, targets, strict=True)):
         if isinstance(gradient, Outer):
             plan.append(_matrix(gradient, places[number], target, how))
             order.append(number)
         else:
-            vectors[parts[number][0].shape[-1]].append(number)
-    for numbers in vectors.values():
-        stacked = Target.joined([targets[number] for number in numbers])
-        plan.append(VectorEntries([places[number] for number in numbers], stacked, how))
-        order += numbers
+            assert isinstance(target, Target)
+            vectors[parts[number][0].shape[-1]].append((number, target))
+    for several in vectors.values():
+        joined = Target.joined([target for _, target in several])
+        plan.append(VectorEntries([places[number] for number, _ in several], joined, how))
+        order += [number for number, _ in several]
     found: tuple[Tensor, Tensor] = _Measured.apply(plan, *factors.values())  # type: ignore[no-untyped-call]
     back = torch.tensor(order).argsort().to(found[0].device)
     return found[0].index_select(0, back), found[1].index_select(0, back)
@@ -83,7 +84,7 @@ class _Measured(torch.autograd.Function):
     @once_differentiable
     def backward(context: Any, first: Tensor, second: Tensor) -> tuple[Tensor | None, ...]:
         table: Table = context.table
-        weights = (each[..., None, None].split(context.sizes) for each in (first, second))
+        weights = (torch.split(each[..., None, None], context.sizes) for each in (first, second))
         for piece, one, two in zip(context.plan, *weights, strict=True):
             piece.derive(table, one, two)
         return None, *table.derivatives

@@ -80,13 +80,15 @@ class _Recording(TorchDispatchMode):
         read = {_storage(each) for each in _tensors([*given, *named.values()])}
         changes = not read.isdisjoint(self.changing)
         if func._schema.is_mutable and changes:
-            self._restore_constants(given[0])
+            self._restore_constant(func, given[0])
         answer = func(*args, **(kwargs or {}))
         found = [each.detach() for each in _tensors([answer])]
         self.kept += (given, named, found)
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            raise Unrecordable(f"{func} depends on chance")
         if not changes:
             return answer
-        if torch.Tag.dynamic_output_shape in func.tags or torch.Tag.data_dependent_output in func.tags:
+        if not _BY_NUMBERS.isdisjoint(func.tags):
             raise Unrecordable(f"{func} depends on numbers")
         if func._schema.is_mutable:
             self.changing.add(_storage(given[0]))
@@ -96,10 +98,12 @@ class _Recording(TorchDispatchMode):
             self._note(func, given, named, found)
         return answer
 
-    def _restore_constants(self, target: Tensor) -> None:
+    def _restore_constant(self, func: Any, target: object) -> None:
         """A constant that is about to be overwritten begins anew in each repetition."""
+        if not isinstance(target, Tensor):
+            raise Unrecordable(f"{func} changes several tensors")
         if _storage(target) not in self.changing:
-            whole = target.new_empty(0).set_(target.untyped_storage())  # type: ignore[call-overload]
+            whole = target.new_empty(0).set_(target.untyped_storage())
             self.calls.append((Tensor.copy_, (whole, whole.clone()), {}))
 
     def _note(
@@ -164,8 +168,10 @@ def _writing(
 def _in_place(func: Any) -> Callable[..., object]:
     """The method of a tensor, which takes less time to call, where there is one."""
     name = func._schema.name.partition("::")[2]
-    return getattr(Tensor, name) if name in _METHODS else func
+    found: Callable[..., object] = getattr(Tensor, name) if name in _METHODS else func
+    return found
 
 
+_BY_NUMBERS = frozenset({torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output})
 _COPIES = frozenset({"clone", "_to_copy"})
 _METHODS = frozenset({"add_", "sub_", "mul_", "div_", "addcmul_", "baddbmm_", "copy_"})

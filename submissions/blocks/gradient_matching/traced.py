@@ -60,7 +60,7 @@ class Goal:
 class Recorder:
     """Inputs and outputs of the watched layers in one forward pass."""
 
-    def __init__(self, rows: int, twice: bool) -> None:
+    def __init__(self, rows: int, twice: bool = False) -> None:
         """`twice`: whether what is recorded is differentiated once more."""
         self.rows = rows
         self.twice = twice
