@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from benchmark.cli.report_rows import Row, interval, markdown_table, row_figures, table_row
 from benchmark.plugins.registry import all_tasks, trained_as
+from benchmark.suites import NO_DEFENSE
 
 if TYPE_CHECKING:
     from benchmark.results.schema import MetricValue, Record, Score
@@ -152,9 +153,11 @@ def _topic_section(title: str, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _trade_off(rows: Sequence[Row]) -> Iterator[str]:
-    """Worst case of each defense beside what it leaves of utility."""
+    """Worst case of each defense, and without one on the same snapshots, beside its utility."""
     yield "## Worst case of each defense, with its utility\n"
     worst = [r for r in rows if r["part"] == "worst case" and r["metric"] in ("rougeL", "type_f1")]
+    defended = {(r["task"], r["seed"]) for r in worst if r["defense"] != NO_DEFENSE}
+    worst = [row for row in worst if (row["task"], row["seed"]) in defended]
     utility: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if row["part"] == "utility" and not row["metric"].startswith(("step_", "bytes_")):
