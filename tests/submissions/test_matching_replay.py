@@ -78,6 +78,19 @@ def test_what_depends_on_numbers_or_chance_is_refused(function: Any) -> None:
         Replay(function, torch.ones(3))
 
 
+def test_a_constant_that_changes_after_its_use_is_noticed() -> None:
+    """Its repetition would begin with what the first time has ended with."""
+
+    def unsteady(values: Tensor) -> Sequence[Tensor]:
+        state = torch.zeros(3)
+        before = values + state
+        state.add_(1)
+        return before, values * state
+
+    with pytest.raises(Unrecordable, match="other inputs"):
+        Replay(unsteady, torch.ones(3))
+
+
 def test_what_takes_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay_module, "_MOST_BYTES", 30)
     with pytest.raises(Unrecordable, match="memory"):

@@ -26,7 +26,7 @@ class Unrecordable(Exception):
 
 
 class Replay:
-    """Calls `function` once, with the given inputs, and repeats what that did with others."""
+    """Records `function` with the given inputs, and repeats what it did with others."""
 
     def __init__(self, function: Function, *inputs: Tensor) -> None:
         self.inputs = [each.detach().clone() for each in inputs]
@@ -34,9 +34,9 @@ class Replay:
             answers = function(*self.inputs)
         self.calls = recording.calls
         self.answers = [each.detach() for each in answers]
-        expected = [each.clone() for each in self.answers]
-        if not all(map(torch.equal, self(*inputs), expected)):
-            raise Unrecordable("a repetition has another result")
+        others = [each.detach() / 2 for each in inputs]
+        if not all(map(torch.equal, self(*others), function(*others))):
+            raise Unrecordable("with other inputs a repetition differs from a new computation")
 
     @torch.no_grad()
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
