@@ -67,10 +67,30 @@ def test_a_topic_takes_the_snapshots_of_all_seeds_together(tmp_path: Path) -> No
 def test_tasks_that_train_alike_share_a_utility() -> None:
     worst, mcc = row_figures(1, 0.9, 1, 32), row_figures(0.5, 0.4, 0.6, 3)
     rows = [
-        table_row("worst case", "mini/cola-b4", "none", metric="rougeL", attack="dager", **worst),
-        table_row("utility", "mini/cola", "none", metric="mcc", **mcc),
+        table_row("worst case", "mini/cola-b4", "prune", metric="rougeL", attack="dager", **worst),
+        table_row("utility", "mini/cola", "prune", metric="mcc", **mcc),
     ]
     assert "mcc 0.5 [0.4, 0.6]" in "\n".join(suite_report.sections(rows, "mini"))
+
+
+def test_worst_cases_are_listed_where_there_is_a_defense() -> None:
+    def worst(task: str, defense: str, seed: str) -> Row:
+        figures = row_figures(1, 0.9, 1, 32)
+        return table_row(
+            "worst case", task, defense, metric="rougeL", attack="dager", seed=seed, **figures
+        )
+
+    rows = [
+        worst("mini/cola", "none", "100"),
+        worst("mini/cola", "prune", "100"),
+        worst("mini/cola", "none", "101"),
+        worst("mini/sst2", "none", "100"),
+    ]
+    text = "\n".join(suite_report.sections(rows, "mini"))
+    assert [line.split(" | ")[:3] for line in text.splitlines() if "dager" in line] == [
+        ["| mini/cola", "none", "100"],
+        ["| mini/cola", "prune", "100"],
+    ]
 
 
 def test_a_single_figure_has_no_interval() -> None:
