@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 def table(
     name: Annotated[str, typer.Argument(help="One of the papers' tables; none: list them.")] = "",
-    suite: Annotated[str, typer.Option(help="Suite that gives our rows.")] = "mini",
+    suite: Annotated[
+        str | None, typer.Option(help="Suite that gives our rows; none: the table's own, or mini.")
+    ] = None,
     rows: Annotated[
         str, typer.Option(help="Glob of the rows that are run; of others what is there is shown.")
     ] = "*",
@@ -62,7 +64,7 @@ def table(
         return
     wanted = reported.load(name)
     need_row(wanted, rows)
-    asked = Asked(suite, rows, seed)
+    asked = Asked(suite or wanted.suite or "mini", rows, seed)
     lines, failed = _measure(wanted, asked, results, jobs, device, time_limit, form)
     flat = paper_tables.flat(wanted, lines)
     emit(flat, form, lambda: comparison_lines(wanted, lines))

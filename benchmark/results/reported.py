@@ -45,6 +45,8 @@ class Table(Strict):
     """Whether the paper's ROUGE counts special tokens such as `[CLS]`, which ours does not."""
     remark: str = ""
     """What a reader has to know before comparing."""
+    suite: str = ""
+    """Whose tasks the rows name, where it is one alone."""
     rows: list[Row]
 
     @property

@@ -47,12 +47,13 @@ Cells = Mapping[tuple[str, str, str], Row]
 def compared_tables(
     rows: tuple[Row, ...], costs: UtilityCosts, suites: tuple[str, ...]
 ) -> tuple[ComparedTable, ...]:
-    """Every table, each with the suite that has most of its rows."""
+    """Every table, each with its own suite or the one that has most of its rows."""
     cells = {(row.task, row.attack, row.defense): row for row in reversed(rows)}
     made = []
     for name in names():
         table = load(name)
-        tried = [_compared(name, table, suite, cells, costs) for suite in suites]
+        own = [suite for suite in suites if table.suite in ("", suite)]
+        tried = [_compared(name, table, suite, cells, costs) for suite in own]
         best = max(tried, key=lambda each: each.measured, default=None)
         made.append(best if best and best.measured else _compared(name, table, "", {}, {}))
     return tuple(sorted(made, key=lambda each: (not each.measured, each.table.paper, each.name)))

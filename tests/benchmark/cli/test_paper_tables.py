@@ -13,6 +13,8 @@ from benchmark.cli.table import comparison_lines
 from benchmark.errors import UserError
 from benchmark.execution.engines.local import LocalEngine
 from benchmark.plugins.catalog import Catalog
+from benchmark.plugins.registry import all_tasks
+from benchmark.plugins.selection import choose
 from benchmark.results import reported, scoring
 from benchmark.results.reported import Row, Table
 from tests.benchmark.runs.federated_setup import run_trials, small_task, small_trial
@@ -25,11 +27,24 @@ PAPER_ONLY = {"fede-vocab-bert"}
 """Tables of a model that no suite has."""
 
 
-@pytest.mark.parametrize("name", reported.names())
+TABLES = {name: reported.load(name) for name in reported.names()}
+REAL = sorted(name for name, table in TABLES.items() if table.suite)
+"""Tables beside our figures from real weights, which need not be installed."""
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_rows_from_real_weights_name_what_exists(name: str, catalogs: Catalogues) -> None:
+    table, tasks = TABLES[name], all_tasks()
+    for row in table.rows:
+        assert f"{table.suite}/{row.task}" in tasks
+        assert choose(catalogs[0], "attack", row.attack)[0].name == row.attack
+
+
+@pytest.mark.parametrize("name", sorted({*TABLES} - {*REAL}))
 def test_every_row_of_a_table_has_its_cells(
     name: str, catalogs: Catalogues, tmp_path: Path
 ) -> None:
-    table = reported.load(name)
+    table = TABLES[name]
     assert table.table.startswith(("Table ", "Figure "))
     works = paper_tables.plan(table, "mini", *catalogs, tmp_path)
     for work in works:
@@ -54,15 +69,14 @@ def test_figures_are_the_papers_in_our_units() -> None:
 
 
 def test_papers_that_count_special_tokens_say_so_and_have_our_value_on_their_scale() -> None:
-    tables = {name: reported.load(name) for name in reported.names()}
-    counting = {name for name, table in tables.items() if table.counts_specials}
-    assert counting == {name for name in tables if name.startswith("lamp-")}
+    counting = {name for name, table in TABLES.items() if table.counts_specials}
+    assert counting == {name for name in TABLES if name.startswith("lamp-")}
     for name in counting:
-        assert "[CLS]" in tables[name].remark
-    main = tables["lamp-main"]
+        assert "[CLS]" in TABLES[name].remark
+    main = TABLES["lamp-main"]
     assert main.shown == ["rouge1", "rouge1_with_specials", "rouge2", "rougeL"]
     assert main.figure(main.rows[0], "rouge1_with_specials") == pytest.approx(0.593)
-    assert tables["film-pruning"].shown == tables["film-pruning"].metrics
+    assert TABLES["film-pruning"].shown == TABLES["film-pruning"].metrics
 
 
 def test_ours_stands_beside_theirs(
