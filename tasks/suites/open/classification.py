@@ -133,7 +133,7 @@ FEW = replace(
     summary="The first sentences of `open/cola`, for attacks that take more than ten seconds each.",
     snapshots=12,
 )
-"""What gradient matching is measured on, and with it the panel of every defense."""
+"""What gradient matching is measured on in a few dozen steps."""
 WORDPIECE = replace(
     FEW,
     name="open/cola-wordpiece-few",
@@ -143,7 +143,18 @@ WORDPIECE = replace(
     ),
     prior="trained:gpt2-wordpiece",
 )
-"""Which prior serves LAMP better."""
+"""Which prior serves LAMP better, and what gradient matching reads with all of its steps."""
+DEFENDED = replace(
+    classifier(*CORPORA[1], "minilm"),
+    name="open/sst2-few",
+    summary=(
+        "The first phrases of `open/sst2`, which MiniLM learns to judge in a hundred updates, with "
+        "the prior of `open/cola-wordpiece-few`: what defenses leave beside what they cost."
+    ),
+    snapshots=12,
+    prior=WORDPIECE.prior,
+)
+"""The panel of defenses: CoLA takes MiniLM more updates than a defense can be given here."""
 CLASSIFICATION = (
     *(
         sampled(task)
@@ -153,4 +164,5 @@ CLASSIFICATION = (
     ),
     FEW,
     WORDPIECE,
+    DEFENDED,
 )
