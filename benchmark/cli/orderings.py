@@ -35,8 +35,8 @@ Which side the papers find better, on the `{suite}` suite with {seeds}. Made by
 [{name}.csv]({name}.csv). Differences are paired snapshot by snapshot where both sides
 attack the same sentences (sign-flip test), else the two samples are compared as they are
 (permutation test); n counts the snapshots of the seeds that both sides have. p values carry Holm's
-correction over the whole list; *holds* and *reversed* mean p ≤ 0.05. Gradient matching takes 400
-steps (`_quick`) or 80 to 120 (`_brief`) of the papers' 2,000 to 2,500.
+correction over the whole list; *holds* and *reversed* mean p ≤ 0.05. Gradient matching takes the
+papers' 2,000 to 2,500 steps where it has a plain name, 400 as `_quick` and 80 to 120 as `_brief`.
 """
 Row = Mapping[str, str]
 SEEDS = "100-103"

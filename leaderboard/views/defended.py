@@ -56,6 +56,11 @@ class DefendedTask:
     trade_off: TradeOff | None
 
     @property
+    def drawn(self) -> int:
+        """Defenses with a place in the trade-off plot."""
+        return len(self.trade_off.points) if self.trade_off else 0
+
+    @property
     def plain(self) -> RankedDefense | None:
         """No defense at all."""
         return next((each for each in self.defenses if each.entry.defense == NO_DEFENSE), None)
@@ -64,7 +69,7 @@ class DefendedTask:
 def defended_tasks(
     tasks: Sequence[TaskRow], boards: Iterable[DefenseBoard], costs: UtilityCosts
 ) -> tuple[DefendedTask, ...]:
-    """Tasks with several defenses, those with most first; of several seeds the fullest."""
+    """Tasks with several defenses, the fullest trade-offs first; of several seeds the fullest."""
     known = list(boards)
     found = []
     for task in tasks:
@@ -72,7 +77,7 @@ def defended_tasks(
         full = max(own, key=lambda board: (len(board.entries), -board.seed), default=None)
         if full and len(full.entries) > 1:
             found.append(_defended(task, full, costs))
-    found.sort(key=lambda each: (each.trade_off is None, -len(each.defenses), each.task.name))
+    found.sort(key=lambda each: (-each.drawn, -len(each.defenses), each.task.name))
     return tuple(found[:MOST_TASKS])
 
 

@@ -15,6 +15,7 @@ BASELINES = ("random", "prior_only", "public_sentences")
 READING = ("prior_only", "bag_of_words", "dager")
 """A guess, the tokens and the sentences, in seconds."""
 LAMPS = ("lamp_cos_brief", "lamp_l2l1_brief")
+DAGERS = ("dager", "dager_brief", "dager_paper", "dager_lengths")
 QUICK = ("lamp_cos_quick", "lamp_l2l1_quick")
 MATCHING = ("dlg_brief", "tag_brief", *LAMPS)
 PAPERS = ("dlg", "tag", "lamp_cos", "lamp_l2l1")
@@ -70,8 +71,11 @@ FIRST = (
 )
 """The published part."""
 REST = (
-    *pairings(("cola-wordpiece-few",), ("prior_only", *LAMPS, *PAPERS)),
-    *pairings(("cola-few",), ("dager_paper", "dager_lengths")),
+    *pairings(
+        ("cola-wordpiece-few",),
+        (*BASELINES, "bag_of_words", *DAGERS, *LAMPS, *PAPERS),
+    ),
+    *pairings(("cola-few",), DAGERS),
     *pairings(("sst2", "rotten-tomatoes"), (*READING, "lamp_cos_brief")),
     *pairings(("cola-finetuned", "cola-dropout", "cola-mpnet"), (*READING, "lamp_cos_brief")),
     *pairings(
