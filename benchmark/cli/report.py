@@ -41,9 +41,11 @@ def report(
     from benchmark.cli import suite_report
     from benchmark.cli.session import need_folder
     from benchmark.plugins.registry import get_suite
+    from benchmark.results.worst_case import write_worst_cases
 
     need_folder(results)
     declared = get_suite(suite)
+    write_worst_cases(results)  # published records come without
     out = out or Path("docs/results.md" if suite == "mini" else f"docs/results-{suite}.md")
     rows = [row for row in collect(results) if row["task"].startswith(f"{suite}/")]
     rows += suite_report.collect(results, declared)
