@@ -39,6 +39,11 @@ class ComparedTable:
         """Rows with a figure of ours."""
         return sum(bool(row.ours) for row in self.rows)
 
+    @property
+    def share(self) -> float:
+        """Of the rows, those with a figure of ours."""
+        return self.measured / len(self.rows)
+
 
 Cells = Mapping[tuple[str, str, str], Row]
 """By task, attack and defense; of several seeds the first."""
@@ -47,7 +52,7 @@ Cells = Mapping[tuple[str, str, str], Row]
 def compared_tables(
     rows: tuple[Row, ...], costs: UtilityCosts, suites: tuple[str, ...]
 ) -> tuple[ComparedTable, ...]:
-    """Every table, each with its own suite or the one that has most of its rows."""
+    """Every table, each with its own suite or the one that has most of its rows, fullest first."""
     cells = {(row.task, row.attack, row.defense): row for row in reversed(rows)}
     made = []
     for name in names():
@@ -56,7 +61,7 @@ def compared_tables(
         tried = [_compared(name, table, suite, cells, costs) for suite in own]
         best = max(tried, key=lambda each: each.measured, default=None)
         made.append(best if best and best.measured else _compared(name, table, "", {}, {}))
-    return tuple(sorted(made, key=lambda each: (not each.measured, each.table.paper, each.name)))
+    return tuple(sorted(made, key=lambda each: (-each.share, each.table.paper, each.name)))
 
 
 def _compared(
