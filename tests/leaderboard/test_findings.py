@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from benchmark.results.measure import summary
 from benchmark.results.schema import Status
 from benchmark.results.utility_summary import UtilityCost
@@ -28,15 +30,36 @@ def row(task: str, attack: str, level: float, defense: str = "none") -> Row:
 
 
 def defended(levels: dict[str, float], utility: dict[str, float]) -> tuple[DefendedTask, ...]:
-    rows = [row("s/cola", "a", level, defense) for defense, level in levels.items()]
-    cases = worst_cases_of(boards(rows, {}), {"s/cola": ("a",)})
+    return defended_in({"s/cola": (levels, utility)})
+
+
+def defended_in(
+    measured: dict[str, tuple[dict[str, float], dict[str, float]]],
+) -> tuple[DefendedTask, ...]:
+    """What an attack reads under each defense, and the utility of some, by task."""
+    rows = [
+        row(task, "a", level, defense)
+        for task, (levels, _) in measured.items()
+        for defense, level in levels.items()
+    ]
+    cases = worst_cases_of(boards(rows, {}), dict.fromkeys(measured, ("a",)))
     costs = {
-        ("s/cola", name): UtilityCost(
-            "s/cola", name, {"mcc": make_value([value])}, None, Status.OK, "", (0,)
+        (task, name): UtilityCost(
+            task, name, {"mcc": make_value([value])}, None, Status.OK, "", (0,)
         )
+        for task, (_, utility) in measured.items()
         for name, value in utility.items()
     }
-    return defended_tasks([COLA], defense_boards(cases, "rougeL"), costs)
+    tasks = [replace(COLA, name=task, trained_as=task) for task in measured]
+    return defended_tasks(tasks, defense_boards(cases, "rougeL"), costs)
+
+
+def test_the_fullest_trade_off_is_shown_first() -> None:
+    many = {"none": 1.0, "prune": 0.5, "mask": 0.6, "noise": 0.1}
+    few = {"none": 1.0, "prune": 0.5, "noise": 0.1}
+    trained = {"none": 0.9, "noise": 0.2}
+    shown = defended_in({"s/many": (many, trained), "s/few": (few, trained | {"prune": 0.8})})
+    assert [(each.task.name, each.drawn) for each in shown] == [("s/few", 3), ("s/many", 2)]
 
 
 def test_the_best_undefended_reading_is_told_with_its_cell() -> None:

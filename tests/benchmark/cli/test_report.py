@@ -35,3 +35,4 @@ def test_the_command_writes_what_the_rankings_say(leakboard: Command, tmp_path: 
     assert all(float(r["low"]) <= float(r["mean"]) <= float(r["high"]) for r in ranked)
     assert document(made) == out.read_text(encoding="utf-8")
     assert f"### {ranked[0]['task']}" in out.read_text(encoding="utf-8")
+    assert any(row["part"] == "worst case" for row in made), "whether or not `score` was run"
