@@ -15,7 +15,7 @@ from tests.leaderboard.browsing import resize, started
 WIDTH = 1280
 PICTURES = {
     "front": ("index.html", "body", 1350),
-    "defenses": ("suites/mini.html", "#defenses", 1100),
+    "defenses": ("index.html", "#defenses", 1100),
 }
 """Page of each picture, what it begins with, and its height."""
 MARGIN = 24
