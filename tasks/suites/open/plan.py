@@ -19,8 +19,8 @@ DAGERS = ("dager", "dager_brief", "dager_paper", "dager_lengths")
 QUICK = ("lamp_cos_quick", "lamp_l2l1_quick")
 MATCHING = ("dlg_brief", "tag_brief", *LAMPS)
 PAPERS = ("dlg", "tag", "lamp_cos", "lamp_l2l1")
-"""With all of their steps, minutes a sentence: on `cola-wordpiece-few`, whose prior is a GPT-2 over
-the model's own vocabulary, as in LAMP's paper, and reads 5,000 orders in seconds."""
+"""With all of their steps, one to five minutes a sentence: on `cola-wordpiece-few`, whose prior is
+a small GPT-2 over the model's own vocabulary, as in LAMP's paper a large one."""
 
 PANELS: dict[ObjectiveName, tuple[str, ...]] = {
     "causal-lm": ("prior_only", "bag_of_words", "dager_brief"),
@@ -28,8 +28,8 @@ PANELS: dict[ObjectiveName, tuple[str, ...]] = {
     "translation": ("prior_only", "bag_of_words", "flat_chat_brief"),
 }
 """What every defense has to face. FILM's search takes ten seconds a sentence of SmolLM2, and
-starts from the bag of words, which is in the panel. LAMP has 400 steps: with the 80 to 120 of
-`LAMPS` it finds a third of the words that it finds with all of them."""
+starts from the bag of words, which is in the panel. LAMP has 400 steps: with the 80 of
+`lamp_cos_brief` it finds a third of the words that it finds with all of them."""
 
 NOISE = ("gaussian_noise[sigma=0.001]", "gaussian_noise", "gaussian_noise[sigma=0.1]")
 PRUNING = ("prune[ratio=0.9]", "prune")
