@@ -33,11 +33,11 @@ def prepare_fork() -> None:
     gc.freeze()
     if next(_forks) == MANY:
         with contextlib.suppress(OSError):
-            _onto_huge_pages()
+            onto_huge_pages()
 
 
-def _onto_huge_pages() -> None:
-    """Where the kernel cannot or will not, everything stays as it is."""
+def onto_huge_pages() -> None:
+    """Move this process there; where the kernel cannot or will not, everything stays as it is."""
     advise = ctypes.CDLL(None).madvise
     advise.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
     for start, end in _own_memory():

@@ -45,14 +45,14 @@ Verdict = dict[str, str]
 class ForkServer:
     """Serves jobs one after another until standard input closes."""
 
-    def __init__(self, isolation: Isolation) -> None:
+    def __init__(self, isolation: Isolation, warm: bool = False) -> None:
         self.isolation = isolation
-        self.warm = False
+        self.warm = warm
         self.output = os.fdopen(os.dup(1), "w", encoding="utf-8")
         os.dup2(2, 1)
         if sys.platform == "linux":
+            refuse_tracing()
             libc = ctypes.CDLL(None)
-            libc.prctl(DUMPABLE, 0, 0, 0, 0)  # no child may trace the server or read its memory
             libc.prctl(CHILD_SUBREAPER, 1, 0, 0, 0)  # daemons of a child come back to us
 
     def emit(self, **event: str) -> None:
@@ -96,9 +96,7 @@ class ForkServer:
     def _warm_up(self, job: Assignment) -> None:
         """Import what models need before the first job that has one; descriptions do without."""
         if not self.warm and not isinstance(job.work, DescribeJob):
-            from benchmark.execution import worker
-
-            worker.warm_up()
+            warm_up()
             self.warm = True
 
     def _watch(
@@ -306,21 +304,49 @@ def _kill_descendants() -> None:
             os.kill(process, signal.SIGKILL)
 
 
-def main() -> None:
-    """Import what every job needs, serve."""
-    limits = Limits(**json.loads(sys.stdin.readline()))
-    if limits.kind != BUBBLEWRAP:  # which sees to that itself
-        namespaces.die_with_parent()
-        if os.getppid() != limits.harness:
-            return
-    import psutil  # noqa: F401 (imported once, for all children)
+def refuse_tracing() -> None:
+    """From now on no job may trace this process or read its memory."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(DUMPABLE, 0, 0, 0, 0)
+
+
+def read_limits() -> Limits:
+    """The first line that a server is told."""
+    return Limits(**json.loads(sys.stdin.readline()))
+
+
+def import_libraries() -> None:
+    """Import what every job needs, once for all that are forked."""
+    import psutil  # noqa: F401
     import torch  # noqa: F401
     import transformers  # noqa: F401
 
     from benchmark.execution import accelerator, worker  # noqa: F401
 
     accelerator.compute_exactly()
-    ForkServer(Isolation(limits, namespaces.available())).serve()
+
+
+def warm_up() -> None:
+    """Do what most jobs begin with."""
+    from benchmark.execution import worker
+
+    worker.warm_up()
+
+
+def serve(limits: Limits, has_namespaces: bool, warm: bool = False) -> None:
+    """Serve jobs within these limits until standard input closes."""
+    ForkServer(Isolation(limits, has_namespaces), warm).serve()
+
+
+def main() -> None:
+    """Start by itself: import what every job needs, serve."""
+    limits = read_limits()
+    if limits.kind != BUBBLEWRAP:  # which sees to that itself
+        namespaces.die_with_parent()
+        if os.getppid() != limits.harness:
+            return
+    import_libraries()
+    serve(limits, namespaces.available())
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ class Isolation:
         cheap_forks.prepare_fork()
         keeper = os.fork()
         if keeper == 0:
-            _run_and_exit(lambda: self._keep(job, memory_mb, pipes, work))
+            run_and_exit(lambda: self._keep(job, memory_mb, pipes, work))
         return keeper
 
     def _keep(self, job: JobDirectory, memory_mb: float, pipes: Pipes, work: Work) -> int:
@@ -105,7 +105,7 @@ class Isolation:
         empty = os.open(os.devnull, os.O_RDONLY)
         for old, new in ((empty, 0), (log, 1), (log, 2)):
             os.dup2(old, new)
-        _close_files_except({0, 1, 2, pipes.output, pipes.mounts.fileno()})
+        close_files_except({0, 1, 2, pipes.output, pipes.mounts.fileno()})
         if not self.namespaces:
             pipes.mounts.close()
             namespaces.die_with_parent()
@@ -150,7 +150,7 @@ class Isolation:
             audit_hook.install(readable, limits.listable, [*writable, *limits.devices])
 
 
-def _run_and_exit(work: Work) -> NoReturn:
+def run_and_exit(work: Work) -> NoReturn:
     """Whatever happens, a forked process ends here and not in its parent's code."""
     code = 1
     try:
@@ -167,7 +167,7 @@ def _code_of_child(work: Work, pipes: Pipes) -> int:
     """Exit code of a child that does the work; 128 and its number for a deadly signal."""
     child = os.fork()
     if child == 0:
-        _run_and_exit(work)
+        run_and_exit(work)
     os.close(pipes.output)
     pipes.mounts.close()
     _, status = os.waitpid(child, 0)
@@ -182,7 +182,7 @@ def _limit_resources() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _close_files_except(kept: set[int]) -> None:
+def close_files_except(kept: set[int]) -> None:
     """The server's own channel is not the job's to write to."""
     folder = Path("/proc/self/fd")
     for name in os.listdir(folder) if folder.exists() else map(str, range(3, 64)):

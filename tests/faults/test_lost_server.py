@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 
 import psutil
 
+from benchmark.execution.engines.template import MODULE as TEMPLATE
 from benchmark.results.schema import Status
 from tests.harness import RunCells
 
@@ -26,9 +27,15 @@ def kill_busy_server(over: threading.Event, below: list[psutil.Process]) -> None
 
 
 def _is_server(process: psutil.Process) -> bool:
-    """Bubblewrap has the server's name among its arguments, and the server below it, job or not."""
+    """Bubblewrap has the server's name among its arguments, and the server below it, job or not.
+
+    A server that was forked has the arguments of its template, as have the processes of its job.
+    """
     program, *arguments = process.cmdline() or [""]
-    return "benchmark.execution.forkserver" in arguments and "bwrap" not in program
+    if "benchmark.execution.forkserver" in arguments:
+        return "bwrap" not in program
+    above = [parent.cmdline() for parent in process.parents()[:2]]
+    return [TEMPLATE in line for line in (arguments, *above)] == [True, True, False]
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import psutil
 
 from benchmark.execution.engines.engine import Engine
 from benchmark.execution.engines.slot import Slot
+from benchmark.execution.engines.template import ServerTemplate, template_works
 from benchmark.paths import cache_directory
 
 SHARE_OF_MEMORY = 0.85
@@ -25,6 +26,9 @@ class LocalEngine(Engine):
         self.base = cache_directory() / "jobs"
         """Of the cache as it is now: another may stand in for it when a worker starts."""
         self._slots: list[Slot] = []
+        self._templates = {
+            device: ServerTemplate(device, threads, self.base) for device in set(devices)
+        }
 
     @property
     def devices(self) -> Sequence[str]:
@@ -43,6 +47,11 @@ class LocalEngine(Engine):
         for slot in list(self._slots):
             slot.stop()
 
+    def _release(self) -> None:
+        super()._release()
+        for template in self._templates.values():
+            template.close()
+
     def _serve(self, device: str) -> None:
         """Updates and recoveries never share a server: what a defense saw, no attack may find."""
         slots: dict[bool, Slot] = {}
@@ -50,8 +59,9 @@ class LocalEngine(Engine):
             while (job := self._take(lambda waiting: 0)) is not None:
                 private = job.work.sees_private
                 if private not in slots:
+                    template = self._templates[device] if template_works() else None
                     slots[private] = Slot(
-                        device, self.threads, self._pass_on, self.base, self.hidden
+                        device, self.threads, self._pass_on, self.base, self.hidden, template
                     )
                     self._slots.append(slots[private])
                 self._news.put(slots[private].run(job))

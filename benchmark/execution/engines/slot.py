@@ -19,8 +19,9 @@ import psutil
 from benchmark.errors import UserError
 from benchmark.execution import events, sandbox
 from benchmark.execution.engines.engine import Progress
+from benchmark.execution.engines.template import ForkedServer, ServerTemplate
 from benchmark.execution.isolation import JobDirectory
-from benchmark.execution.jobs import Assignment, Job, Outcome
+from benchmark.execution.jobs import Assignment, DescribeJob, Job, Outcome
 from benchmark.ownership import claim_folder, release_folder, remove_tree
 from benchmark.status import Status
 
@@ -45,23 +46,31 @@ class Slot:
         progress: Progress,
         base: Path,
         hidden: Sequence[Path] = (),
+        template: ServerTemplate | None = None,
     ) -> None:
         self.device, self.threads, self.progress = device, threads, progress
+        self.template = template
+        """What servers are forked from, where that is possible."""
         self.hidden = hidden
         self.base = claim_folder(base)
         self.home = self.base / "slot"
         """What the server sees of it; what jobs made is kept beside it."""
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | ForkedServer | None = None
+        self._cold = False
         self._buffer = b""
         self._jobs = 0
 
-    def start(self) -> None:
-        """Start the server and wait until it has imported torch."""
+    def start(self, warm: bool = False) -> None:
+        """Start the server and wait until it has imported torch and, `warm`, opened models."""
         shutil.rmtree(self.home, ignore_errors=True)
         self.home.mkdir()
         limits = sandbox.describe_limits(self.home, self.hidden)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (as long-lived as the server)
-        self.process = subprocess.Popen(
+        forked = (
+            self.template.fork(self.home, self._errors.fileno(), warm) if self.template else None
+        )
+        self._cold = forked is not None and not warm
+        self.process = forked or subprocess.Popen(
             sandbox.command(["benchmark.execution.forkserver"], limits),
             env=sandbox.environment(self.threads, self.device, self.home),
             stdin=subprocess.PIPE,
@@ -89,8 +98,11 @@ class Slot:
         folder = JobDirectory(self.home / f"{self._jobs}")
         lost = False
         try:
+            warm = not isinstance(job.work, DescribeJob)
+            if warm and self._cold:  # a warm one is forked in milliseconds
+                self.stop()
             if self.process is None:
-                self.start()
+                self.start(warm)
             self._place(job, folder)
             self._send(self._message(job, folder).model_dump_json())
             self._expect("started", time.monotonic() + START_SECONDS)

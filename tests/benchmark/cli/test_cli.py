@@ -134,7 +134,8 @@ def _workers_left() -> int:
     for _ in range(50):
         orphans = [
             p for p in psutil.process_iter(["cmdline", "ppid"])
-            if "execution.forkserver" in " ".join(p.info["cmdline"] or []) and p.info["ppid"] == 1
+            if {"benchmark.execution.forkserver", "benchmark.execution.template"}
+            & set(p.info["cmdline"] or []) and p.info["ppid"] == 1
         ]  # fmt: skip
         if not orphans:
             return 0
