@@ -23,6 +23,7 @@ from transformers import (
 from benchmark.spec import Batch, Client, Observation, Public, Update
 from submissions.attacks.dager import Dager
 from submissions.blocks.clock import Clock
+from submissions.blocks.dager import completion
 from submissions.blocks.dager.anatomy import Anatomy
 from submissions.blocks.dager.completion import completed
 from submissions.blocks.dager.context import Context
@@ -286,6 +287,27 @@ def test_missing_entries_follow_from_the_others() -> None:
     filled = completed(whole.masked_fill(holes, 0.0))
     assert float((filled - whole).norm() / whole.norm()) < 1e-4
     assert torch.equal(completed(whole), whole)
+
+
+def test_missing_entries_are_sought_by_counted_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a low rank the fit ends where its work does; without any work nothing is filled."""
+    generator = torch.Generator().manual_seed(0)
+    whole = torch.randn(200, 60, generator=generator).double()
+    holes = torch.rand(whole.shape, generator=generator) < 0.5
+    sent, ranks, fit = whole.masked_fill(holes, 0.0), [], completion._fit
+
+    def counted(target: Tensor, mask: Tensor, basis: Tensor) -> Tensor:
+        ranks.append(basis.shape[1])
+        return fit(target, mask, basis)
+
+    monkeypatch.setattr(completion, "_fit", counted)
+    monkeypatch.setattr(completion, "WORK", 2 * 41 * 200 * 60 * 3**2)
+    filled = completed(sent)
+    assert max(ranks) == 3
+    assert torch.equal(filled[~holes], sent[~holes])
+    assert bool(filled[holes].any())
+    monkeypatch.setattr(completion, "WORK", 0)
+    assert torch.equal(completed(sent), sent)
 
 
 READ = [[3, 9, 12, 30], [5, 7, 14, 9, 21], [8, 33, 2, 17, 6, 11]]

@@ -2,7 +2,8 @@
 
 A gradient of few tokens has low rank, so its missing entries follow from the others: rows and
 columns of a product of two thin matrices are fitted in turn, each by least squares on the entries
-that were sent. The rank grows until the fit has nothing left to explain.
+that were sent. The rank grows until the fit has nothing left to explain, or the next one would take
+more than its share of counted work.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ RIDGE = 1e-9
 FITTED = 1e-6
 """Relative error of the fit at which the rank is high enough."""
 GROWTH = 1.35
+WORK = 300_000_000_000
+"""Multiplications of all fits: rank 70 of layers that are 384 or 576 wide, 39 of one 768 wide."""
 
 
 def completed(gradient: Tensor) -> Tensor:
@@ -29,9 +32,12 @@ def completed(gradient: Tensor) -> Tensor:
     target, mask = gradient / scale, sent.double()
     rows, columns = target.shape
     generator = torch.Generator().manual_seed(0)
-    best, best_error, rank = target, float("inf"), 2
+    best, best_error, rank, spent = target, float("inf"), 2, 0
     right = torch.randn(columns, rank, generator=generator, dtype=torch.float64).to(target.device)
     while rank * (rows + columns - rank) < 0.9 * float(mask.sum()):
+        spent += (2 * SWEEPS + 1) * rows * columns * rank**2
+        if spent > WORK:
+            break
         for _ in range(SWEEPS):
             left = _fit(target, mask, right)
             right = _fit(target.T, mask.T, torch.linalg.qr(left).Q)
