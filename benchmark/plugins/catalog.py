@@ -152,16 +152,39 @@ def described(kind: Kind, candidate: Candidate, describe: Describe) -> Descripti
     """The worker's answer, remembered by the digest of the source."""
     if candidate.problem:
         return candidate.problem
-    reference = candidate.reference
-    key = hashlib.sha256(f"{kind} {reference} {files_digest(candidate.files)}".encode()).hexdigest()
-    path = cache_directory() / "descriptions" / f"{key}.json"
     try:
-        return Description.model_validate_json(remembered(path), strict=True)
+        return _recall(kind, candidate)
     except (OSError, ValidationError):
-        found = describe(kind, reference)
+        found = describe(kind, candidate.reference)
         if isinstance(found, Description):  # an installation may repair a broken one, so ask again
-            remember(path, found.model_dump_json())
+            remember(_description_path(kind, candidate), found.model_dump_json())
         return found
+
+
+def unknown(kind: Kind) -> list[str]:
+    """References of submissions that a worker has to be asked about."""
+    return [item.reference for item in candidates(kind) if not _is_known(kind, item)]
+
+
+def _is_known(kind: Kind, candidate: Candidate) -> bool:
+    if candidate.problem:
+        return True
+    try:
+        _recall(kind, candidate)
+    except (OSError, ValidationError):
+        return False
+    return True
+
+
+def _recall(kind: Kind, candidate: Candidate) -> Description:
+    text = remembered(_description_path(kind, candidate))
+    return Description.model_validate_json(text, strict=True)
+
+
+def _description_path(kind: Kind, candidate: Candidate) -> Path:
+    parts = f"{kind} {candidate.reference} {files_digest(candidate.files)}"
+    key = hashlib.sha256(parts.encode()).hexdigest()
+    return cache_directory() / "descriptions" / f"{key}.json"
 
 
 def source_digest(path: Path) -> str:

@@ -12,7 +12,10 @@ import psutil
 import pytest
 
 from benchmark.execution import sandbox
+from benchmark.execution.describing import submissions
+from benchmark.execution.engines.local import LocalEngine
 from benchmark.execution.engines.template import ForkedServer, ServerTemplate, template_works
+from benchmark.paths import cache_in
 
 pytestmark = pytest.mark.skipif(not template_works(), reason="no server can be forked here")
 
@@ -80,3 +83,32 @@ def test_servers_end_with_their_template_and_the_next_one_is_forked_from_another
         again = template.fork(tmp_path, errors.fileno(), warm=False)
     assert again is not None
     end(again)
+
+
+WHAT_A_JOB_SEES = """
+import os, pathlib, random, tempfile, time
+import numpy
+
+time.sleep(1)  # so that both servers have one
+home = pathlib.Path(os.environ["HOME"])
+(home / "note").write_text("mine")
+raise ValueError(
+    f"{home.is_dir()} {tempfile.gettempdir() == str(home)} {random.random()} {numpy.random.rand()}"
+)
+"""
+
+
+def test_jobs_of_two_servers_have_a_folder_and_other_numbers_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "defenses").mkdir()
+    for name in ("first", "second"):
+        (tmp_path / "defenses" / f"{name}.py").write_text(WHAT_A_JOB_SEES)
+    monkeypatch.setenv("LEAKBOARD_SUBMISSIONS", str(tmp_path))
+    with cache_in(tmp_path / "cache"), LocalEngine(["cpu", "cpu"], threads=1) as engine:
+        broken = submissions("defense", engine).broken
+    said = [item.reason.split()[-4:] for item in broken]
+    assert [words[:2] for words in said] == [["True", "True"]] * 2
+    (one, another) = (words[2:] for words in said)
+    assert one[0] != another[0]
+    assert one[1] != another[1]
