@@ -57,7 +57,7 @@ FIRST = (
 )
 """One task of each family, and every family of attacks."""
 DEFENDED = (
-    *faced("cola", "classification", (*NOISE, *PRUNING[1:], PRIVATE[0])),
+    *faced("cola", "classification", (*NOISE, *PRUNING, PRIVATE[0])),
     *faced("wikitext-pretrained", "causal-lm", (*SIMPLE, NOISE[0], *FREEZING, *COMBINED)),
     *faced("iwslt-finetuned", "translation", (*SIMPLE, *PRIVATE[1:], "freeze_output")),
     *pairings(("agnews-fl",), ("prior_only", "bag_of_words", "table_alignment"), FEDERATED),
