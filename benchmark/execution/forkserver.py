@@ -24,7 +24,7 @@ from benchmark.execution.isolation import SIGNALED, Isolation, JobDirectory, Pip
 from benchmark.execution.jobs import Assignment, DescribeJob
 from benchmark.execution.sandbox import BUBBLEWRAP, Limits
 
-DUMPABLE, CHILD_SUBREAPER = 4, 36
+CHILD_SUBREAPER = 36
 MAX_LINE = 32 * 2**20
 """Bytes of one event: twice what the longest recovery takes that is accepted."""
 MAX_SAID = 64 * 2**20
@@ -51,7 +51,7 @@ class ForkServer:
         self.output = os.fdopen(os.dup(1), "w", encoding="utf-8")
         os.dup2(2, 1)
         if sys.platform == "linux":
-            refuse_tracing()
+            namespaces.set_traceable(False)
             libc = ctypes.CDLL(None)
             libc.prctl(CHILD_SUBREAPER, 1, 0, 0, 0)  # daemons of a child come back to us
 
@@ -302,12 +302,6 @@ def _kill_descendants() -> None:
     for _, process in _descendants():
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(process, signal.SIGKILL)
-
-
-def refuse_tracing() -> None:
-    """From now on no job may trace this process or read its memory."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(DUMPABLE, 0, 0, 0, 0)
 
 
 def read_limits() -> Limits:

@@ -9,7 +9,6 @@ the kernel refuses namespaces, the keeper is the worker itself.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import socket
 import sys
@@ -23,7 +22,6 @@ from typing import NoReturn
 from benchmark.execution import audit_hook, cheap_forks, landlock, namespaces, seccomp
 from benchmark.execution.sandbox import AUDIT_HOOK, LANDLOCK, Limits
 
-DUMPABLE = 4
 SIGNALED = 128
 """Added to the number of the signal that ended a process."""
 
@@ -139,7 +137,7 @@ class Isolation:
         if sys.platform == "linux":
             _limit_resources()
             namespaces.drop_privileges()
-            ctypes.CDLL(None).prctl(DUMPABLE, 1, 0, 0, 0)
+            namespaces.set_traceable(True)
         readable = [*limits.readable, str(job.inbox), "/proc"]
         readable += ["/sys"] if limits.gpu else []
         if limits.kind == LANDLOCK:

@@ -19,7 +19,7 @@ EVERY = USER | MOUNT | CGROUP | UTS | IPC | PROCESS | NETWORK
 BIND, RECURSIVE, PRIVATE = 0x1000, 0x4000, 0x40000
 NO_SUID, NO_DEVICES = 0x2, 0x4
 MOUNT_SETATTR, HERE, WHOLE_TREE, READ_ONLY = 442, -100, 0x8000, 0x1
-DROP_BOUND, DEATH_SIGNAL, KILL = 24, 1, 9
+DROP_BOUND, DEATH_SIGNAL, DUMPABLE, KILL = 24, 1, 4, 9
 CAPABILITIES_VERSION = 0x20080522
 JOIN_SESSION_KEYRING = 1
 KEYCTL = {"x86_64": 250, "aarch64": 219}
@@ -48,6 +48,7 @@ def available() -> bool:
 def enter() -> None:
     """Move this process into fresh namespaces; its next child is the first process of its own."""
     user, group = os.getuid(), os.getgid()
+    set_traceable(True)  # else these files are root's, and an ordinary user may not write them
     _call("unshare", EVERY)
     for name, line in (
         ("setgroups", "deny"),
@@ -55,6 +56,7 @@ def enter() -> None:
         ("gid_map", f"{group} {group} 1"),
     ):
         Path("/proc/self", name).write_text(line)
+    set_traceable(False)
     _call("mount", None, b"/", None, RECURSIVE | PRIVATE, None)
 
 
@@ -100,6 +102,12 @@ def drop_privileges() -> None:
         libc.prctl(DROP_BOUND, capability, 0, 0, 0)
     header = (ctypes.c_uint32 * 2)(CAPABILITIES_VERSION, 0)
     libc.capset(header, (ctypes.c_uint32 * 6)())
+
+
+def set_traceable(traceable: bool) -> None:
+    """Whether other processes of this user may trace this one or read its memory."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(DUMPABLE, int(traceable), 0, 0, 0)
 
 
 def die_with_parent() -> None:

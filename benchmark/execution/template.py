@@ -2,9 +2,9 @@
 
 A server begins here as it would by itself: with the same clean environment, its own session, no
 file but its three streams, and generators of its own. The template knows nothing that a server may
-not know. It is asked for a server before that server is told anything, what servers are told does
-not come by here, and no job can reach it: it cannot be traced, and nobody but the harness holds an
-end of its socket. Sandboxes are put around each job, as ever.
+not know. It is asked for a server before that server is told anything, and what servers are told
+does not come by here. It cannot be traced, and nobody but the harness holds an end of its socket.
+Sandboxes are put around each job, as ever.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ import random
 import socket
 import sys
 import tempfile
-import threading
-from pathlib import Path
 from typing import NoReturn
 
 from benchmark.execution import cheap_forks, forkserver, namespaces
@@ -35,7 +33,7 @@ class Template:
         self.control = control
         self.namespaces = namespaces.available()  # which has to be tried by a traceable process
         self.warm = False
-        forkserver.refuse_tracing()
+        namespaces.set_traceable(False)
 
     def serve(self) -> None:
         """Fork a server for each request; the harness is told its number, and is handed it."""
@@ -67,7 +65,8 @@ class Template:
         if server == 0:
             run_and_exit(lambda: self._become_server(template, home, streams))
         handle = os.pidfd_open(server)
-        socket.send_fds(self.control, [json.dumps({"pid": server}).encode()], [handle])
+        answer = json.dumps({"pid": server, "warm": self.warm}).encode()
+        socket.send_fds(self.control, [answer], [handle])
         os.close(handle)
 
     def _become_server(self, template: int, home: str, streams: list[int]) -> int:
@@ -106,8 +105,7 @@ def _draw_other_numbers() -> None:
 
 def _threads() -> int:
     """Threads of this process, those of native libraries included."""
-    tasks = Path("/proc/self/task")
-    return len(os.listdir(tasks)) if tasks.exists() else threading.active_count()
+    return len(os.listdir("/proc/self/task"))
 
 
 def main() -> NoReturn:
