@@ -14,7 +14,11 @@ from benchmark.plugins.registry import Kind
 
 def submissions(kind: Kind, engine: Engine) -> Catalog:
     """Submissions of one kind; those that are not known yet are asked about side by side."""
-    answers = _ask(kind, unknown(kind), engine)
+    asked = unknown(kind)
+    answers = _ask(kind, asked, engine)
+    if answers:  # a file may have been edited meanwhile
+        now = unknown(kind)
+        answers = {name: answers[name] for name in asked if now.get(name) == asked[name]}
     ask_one = describer(engine)
 
     def describe(role: Kind, reference: str) -> Description | str:

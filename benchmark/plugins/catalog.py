@@ -161,9 +161,13 @@ def described(kind: Kind, candidate: Candidate, describe: Describe) -> Descripti
         return found
 
 
-def unknown(kind: Kind) -> list[str]:
-    """References of submissions that a worker has to be asked about."""
-    return [item.reference for item in candidates(kind) if not _is_known(kind, item)]
+def unknown(kind: Kind) -> dict[str, str]:
+    """References of submissions that a worker has to be asked about, and their sources' digests."""
+    return {
+        item.reference: files_digest(item.files)
+        for item in candidates(kind)
+        if not _is_known(kind, item)
+    }
 
 
 def _is_known(kind: Kind, candidate: Candidate) -> bool:

@@ -44,6 +44,8 @@ class LocalEngine(Engine):
             self._start_thread(partial(self._serve, device))
 
     def _abort(self) -> None:
+        for template in self._templates.values():
+            template.abort()
         for slot in list(self._slots):
             slot.stop()
 

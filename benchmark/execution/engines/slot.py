@@ -69,7 +69,7 @@ class Slot:
         forked = (
             self.template.fork(self.home, self._errors.fileno(), warm) if self.template else None
         )
-        self._cold = forked is not None and not warm
+        self._cold = forked is not None and not forked.warm
         self.process = forked or subprocess.Popen(
             sandbox.command(["benchmark.execution.forkserver"], limits),
             env=sandbox.environment(self.threads, self.device, self.home),
@@ -221,10 +221,11 @@ class Slot:
         process, self.process = self.process, None
         if process is None:
             return
-        with contextlib.suppress(psutil.Error):
-            for member in psutil.Process(process.pid).children(recursive=True):
-                with contextlib.suppress(psutil.Error):
-                    member.kill()
+        if process.poll() is None:  # else its number may be another's by now
+            with contextlib.suppress(psutil.Error):
+                for member in psutil.Process(process.pid).children(recursive=True):
+                    with contextlib.suppress(psutil.Error):
+                        member.kill()
         process.kill()
         process.wait()
         for stream in (process.stdin, process.stdout):

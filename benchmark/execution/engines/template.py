@@ -29,9 +29,9 @@ def template_works() -> bool:
         return False
     try:
         os.close(os.pidfd_open(os.getpid()))
-    except OSError:
+    except (OSError, AttributeError):  # the kernel, or Python, is too old
         return False
-    return True
+    return hasattr(signal, "pidfd_send_signal")
 
 
 @dataclass
@@ -43,6 +43,13 @@ class ForkedServer:
     """Names the process even when its number has been given to another one; -1 once it is gone."""
     stdin: IO[bytes] | None
     stdout: IO[bytes] | None
+    warm: bool
+    """Whether it has opened models."""
+
+    def poll(self) -> int | None:
+        """None while it runs."""
+        running = self.handle >= 0 and not select.select([self.handle], [], [], 0)[0]
+        return None if running else 0
 
     def kill(self) -> None:
         """End it, if it has not ended."""
@@ -69,10 +76,18 @@ class ServerTemplate:
         self._control: socket.socket | None = None
         self._over = threading.Event()
         self._lock = threading.Lock()
+        self._refused = self._closed = False
 
     def fork(self, home: Path, errors: int, warm: bool) -> ForkedServer | None:
-        """A server with this home that writes its errors there; None where it cannot be had."""
+        """A server with this home that writes its errors there; None where it cannot be had.
+
+        A template that has failed is asked no more, and stays: others' servers end with it.
+        """
         with self._lock:
+            if self._closed:
+                raise OSError("the run is over")
+            if self._refused:
+                return None
             control = self._control or self._start()
             theirs_in, ours_in = os.pipe()
             ours_out, theirs_out = os.pipe()
@@ -80,17 +95,20 @@ class ServerTemplate:
                 request = json.dumps({"home": str(home), "warm": warm}).encode()
                 socket.send_fds(control, [request], [theirs_in, theirs_out, errors])
                 answer, handles, _, _ = socket.recv_fds(control, 1024, 1)
-                number = json.loads(answer or b"{}").get("pid")
-            except OSError:
-                number, handles = None, []
+                said, ended = json.loads(answer or b"{}"), not answer
+            except OSError as error:
+                said, handles, ended = {}, [], not isinstance(error, TimeoutError)
             os.close(theirs_in)
             os.close(theirs_out)
-            if number is None or not handles:
+            if not said or not handles:
                 os.close(ours_in)
                 os.close(ours_out)
-                self._stop()
+                if ended:  # another one may follow
+                    self._stop()
+                self._refused = not ended
                 return None
-            return ForkedServer(number, handles[0], _writer(ours_in), _reader(ours_out))
+            streams = os.fdopen(ours_in, "wb"), os.fdopen(ours_out, "rb", buffering=0)
+            return ForkedServer(said["pid"], handles[0], *streams, said["warm"])
 
     def _start(self) -> socket.socket:
         self._folder = claim_folder(self.base)
@@ -102,10 +120,12 @@ class ServerTemplate:
 
         def hold() -> None:
             """The kernel ends the template with the thread that started it, so this one waits."""
-            with contextlib.suppress(OSError):
-                self.process = self._popen(home, theirs)
-            theirs.close()
-            started.set()
+            try:
+                with contextlib.suppress(OSError):
+                    self.process = self._popen(home, theirs)
+            finally:
+                theirs.close()
+                started.set()
             over.wait()
 
         over = self._over = threading.Event()
@@ -140,15 +160,14 @@ class ServerTemplate:
             release_folder(self._folder)
             self._folder = None
 
+    def abort(self) -> None:
+        """End it now, even while somebody waits for its answer; it forks no more."""
+        self._closed = True
+        if (process := self.process) is not None:
+            process.kill()
+
     def close(self) -> None:
         """End it; all of its servers have been closed before."""
         with self._lock:
+            self._closed = True
             self._stop()
-
-
-def _writer(handle: int) -> IO[bytes]:
-    return os.fdopen(handle, "wb")
-
-
-def _reader(handle: int) -> IO[bytes]:
-    return os.fdopen(handle, "rb", buffering=0)

@@ -85,6 +85,33 @@ def test_servers_end_with_their_template_and_the_next_one_is_forked_from_another
     end(again)
 
 
+def test_a_template_that_refuses_is_asked_no_more_and_its_servers_go_on(tmp_path: Path) -> None:
+    with closing(ServerTemplate("cpu", 1, tmp_path / "jobs")) as template:
+        server = fork(template, tmp_path)
+        process = template.process
+        with (tmp_path / "errors").open("wb") as errors:
+            assert template._control is not None
+            template._control.settimeout(1e-6)
+            assert template.fork(tmp_path, errors.fileno(), warm=True) is None
+            template._control.settimeout(10)
+            assert template.fork(tmp_path, errors.fileno(), warm=True) is None
+        assert template.process is process
+        assert server.poll() is None
+        end(server)
+        assert server.poll() is not None
+
+
+def test_a_run_that_is_over_waits_for_no_template(tmp_path: Path) -> None:
+    with closing(ServerTemplate("cpu", 1, tmp_path / "jobs")) as template:
+        end(fork(template, tmp_path))
+        template.abort()
+        with (
+            (tmp_path / "errors").open("wb") as errors,
+            pytest.raises(OSError, match="the run is over"),
+        ):
+            template.fork(tmp_path, errors.fileno(), warm=True)
+
+
 WHAT_A_JOB_SEES = """
 import os, pathlib, random, tempfile, time
 import numpy
