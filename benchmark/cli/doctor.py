@@ -74,7 +74,7 @@ def _disk() -> Finding:
     folder = cache_directory()
     folder.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(folder).free
-    sentence = f"{_gigabytes(free)} free for the cache in {folder} (`open` can take 40 GB)"
+    sentence = f"{_gigabytes(free)} free for the cache in {folder} (`open` takes hundreds)"
     return Finding("disk", free > 2 * 2**30, sentence)
 
 

@@ -34,9 +34,10 @@ Which side the papers find better, on the `{suite}` suite with {seeds}. Made by
 `leakboard orderings`; no figure is typed by hand, and the same figures are in
 [{name}.csv]({name}.csv). Differences are paired snapshot by snapshot where both sides
 attack the same sentences (sign-flip test), else the two samples are compared as they are
-(permutation test); n counts the snapshots of the seeds that both sides have. p values carry Holm's
-correction over the whole list; *holds* and *reversed* mean p ≤ 0.05. Gradient matching takes the
-papers' 2,000 to 2,500 steps where it has a plain name, 400 as `_quick` and 80 to 120 as `_brief`.
+(permutation test); n counts the snapshots that both sides have, or those of each. p values carry
+Holm's correction over the whole list; *holds* and *reversed* mean p ≤ 0.05. Gradient matching
+takes the papers' 2,000 to 2,500 steps where it has a plain name, 400 as `_quick` and 80 to 120 as
+`_brief`.
 """
 Row = Mapping[str, str]
 SEEDS = "100-103"
@@ -147,7 +148,7 @@ Values = dict[tuple[int, int], float]
 def _both_sides(
     claim: Ordering, seeds: range, paths: Mapping[tuple[str, int], Path], stored: bool
 ) -> tuple[Values, Values]:
-    """Scores of the seeds that both sides have.
+    """Scores of the seeds that both sides have; of stored ones that are not paired, all.
 
     Where everything was to be run, a seed that one side lacks has failed, and nothing is compared.
     """
@@ -158,8 +159,9 @@ def _both_sides(
     shared = [seed for seed in seeds if all(seed in side for side in sides)]
     if not stored and len(shared) < len(seeds):
         return {}, {}
+    taken = set(shared) if claim.paired or not stored else set(seeds)
     better, worse = (
-        {(seed, i): value for seed in shared for i, value in enumerate(side[seed])}
+        {(seed, i): value for seed in side.keys() & taken for i, value in enumerate(side[seed])}
         for side in sides
     )
     return better, worse
@@ -190,10 +192,15 @@ def row(tested: ComparedOrdering) -> Row:
         "difference": _figure(tested.difference),
         "low": _figure(tested.low),
         "high": _figure(tested.high),
-        "snapshots": str(tested.snapshots),
+        "snapshots": _count(tested),
         "p": "" if tested.p_value is None else f"{tested.p_value:.2g}",
         "verdict": tested.verdict,
     }
+
+
+def _count(tested: ComparedOrdering) -> str:
+    counts = dict.fromkeys((tested.snapshots, tested.snapshots_worse))
+    return ", ".join(map(str, counts))
 
 
 def _figure(value: float | None) -> str:

@@ -25,6 +25,7 @@ snapshots of all seeds together. Ranks come from paired tests:
 [methods](methods.md#intervals-ranks-and-means). The papers' orderings on the same records:
 [orderings-{suite}](orderings-{suite}.md).
 """
+TRAINING = "training for the utility"
 NOTHING = "*Nothing of this was measured.*\n"
 MISSING_INTRODUCTION = """\
 What the suite's plan has and nobody has run, or what failed. To go on from the published records in
@@ -47,7 +48,20 @@ def collect(results: Path, suite: Suite) -> Iterator[Row]:
     for topic in suite.topics:
         yield from _topic(topic, suite, scored)
     yield from _times(suite, scored)
-    yield from _missing(suite, scored)
+    yield from _missing(suite, scored, _trained(results, suite))
+
+
+def _trained(results: Path, suite: Suite) -> set[tuple[str, str]]:
+    """Task and defense of each training that ended well."""
+    from benchmark.results.schema import UtilityRecord
+    from benchmark.results.store import read_records, utility_files
+
+    records = (record for _, record in read_records(utility_files(results), UtilityRecord))
+    return {
+        (record.task, record.defense_name)
+        for record in records
+        if record.suite == suite.name and record.status == "ok"
+    }
 
 
 Scored = dict[tuple[str, str, str], "list[tuple[Record, Score | None]]"]
@@ -113,14 +127,20 @@ def _times(suite: Suite, scored: Scored) -> Iterator[Row]:
         )  # fmt: skip
 
 
-def _missing(suite: Suite, scored: Scored) -> Iterator[Row]:
-    """Cells of the plan without a record, and records that are not complete."""
+def _missing(suite: Suite, scored: Scored, trained: set[tuple[str, str]]) -> Iterator[Row]:
+    """Cells and trainings of the plan without a record, and records that are not complete."""
     for line in suite.plan:
         found = [record for record, _ in scored.get((line.task, line.attack, line.defense), [])]
         if not any(record.status in ("ok", "unsupported") for record in found):
             remark = f"{found[0].status}: {found[0].reason}" if found else "not run"
             yield table_row("missing", f"{suite.name}/{line.task}", line.defense,
                             attack=line.attack, remark=remark)  # fmt: skip
+    tasks = all_tasks()
+    for line in suite.utility:
+        task = trained_as(tasks[f"{suite.name}/{line.task}"]).name
+        if (task, line.defense) not in trained:
+            remark = "not run"
+            yield table_row("missing", task, line.defense, attack=TRAINING, remark=remark)
 
 
 # ---------------------------------------------------------------------------------- as a document

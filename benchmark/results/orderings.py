@@ -69,6 +69,8 @@ class ComparedOrdering:
     high: float | None
     """95 % interval of the difference, where it is paired; all metrics here run from 0 to 1."""
     snapshots: int
+    """Of the better side; where it is paired, those that both sides have."""
+    snapshots_worse: int
     p_value: float | None
     """After Holm's correction."""
     verdict: Verdict
@@ -105,7 +107,7 @@ def _tested(
     ordering: Ordering, better: Values, worse: Values, p_value: float | None
 ) -> ComparedOrdering:
     if p_value is None:
-        return ComparedOrdering(ordering, None, None, None, None, None, 0, None, "not measured")
+        return ComparedOrdering(ordering, None, None, None, None, None, 0, 0, None, "not measured")
     if ordering.paired:
         shared = better.keys() & worse.keys()
         better = {key: better[key] for key in shared}
@@ -119,5 +121,6 @@ def _tested(
     if p_value <= SIGNIFICANT:
         verdict = "holds" if difference > 0 else "reversed"
     return ComparedOrdering(
-        ordering, means[0], means[1], difference, low, high, len(better), p_value, verdict
-    )
+        ordering, means[0], means[1], difference, low, high, len(better), len(worse), p_value,
+        verdict,
+    )  # fmt: skip

@@ -39,7 +39,7 @@ def rows(tmp_path: Path) -> list[Row]:
     task, attack = attacks[0]["task"].partition("/")[2], attacks[0]["attack"]
     topic = Topic("One question", ("rouge1",), ((task, attack), (task, "never_run")), "A remark.")
     plan = (Pairing(task, attack), Pairing(task, "never_run"))
-    suite = replace(mini, topics=(topic,), plan=plan)
+    suite = replace(mini, topics=(topic,), plan=plan, utility=(Pairing("cola", defense="mask"),))
     return [*collect(tmp_path), *suite_report.collect(tmp_path, suite)]
 
 
@@ -50,7 +50,17 @@ def test_a_topic_is_a_table_and_what_is_missing_is_told(rows: list[Row]) -> None
     assert [bool(row["mean"]) for row in topic] == [True, False]
     assert f"| {topic[0]['mean']} [{topic[0]['low']}, {topic[0]['high']}] |" in text
     missing = [row for row in rows if row["part"] == "missing"]
-    assert [(row["attack"], row["remark"]) for row in missing] == [("never_run", "not run")]
+    found = [(row["attack"], row["defense"], row["remark"]) for row in missing]
+    assert found == [
+        ("never_run", "none", "not run"), (suite_report.TRAINING, "mask", "not run")
+    ]  # fmt: skip
+
+
+def test_a_training_of_a_variant_in_batch_size_counts_for_all() -> None:
+    suite = replace(get_suite("mini"), plan=(), utility=(Pairing("cola-b4", defense="prune"),))
+    assert [*suite_report._missing(suite, {}, {("mini/cola", "prune")})] == []
+    (row,) = suite_report._missing(suite, {}, {("mini/cola", "mask")})
+    assert (row["task"], row["defense"]) == ("mini/cola", "prune")
 
 
 def test_a_topic_takes_the_snapshots_of_all_seeds_together(tmp_path: Path) -> None:
