@@ -46,8 +46,6 @@ class Template:
             if request["warm"]:
                 self._warm_up()
             self._answer(request["home"], streams)
-            for stream in streams:
-                os.close(stream)
 
     def _warm_up(self) -> None:
         """Do what most jobs begin with, once, and make the forks of all servers cheap."""
@@ -58,12 +56,14 @@ class Template:
 
     def _answer(self, home: str, streams: list[int]) -> None:
         if len(streams) != STREAMS or _threads() > 1:  # other threads do not survive a fork
+            _close(streams)
             self.control.send(b"{}")
             return
         template = os.getpid()
         server = os.fork()
         if server == 0:
             run_and_exit(lambda: self._become_server(template, home, streams))
+        _close(streams)  # before anybody hears of the server, whose they are
         handle = os.pidfd_open(server)
         answer = json.dumps({"pid": server, "warm": self.warm}).encode()
         socket.send_fds(self.control, [answer], [handle])
@@ -101,6 +101,11 @@ def _draw_other_numbers() -> None:
 
     random.seed()
     np.random.seed()
+
+
+def _close(streams: list[int]) -> None:
+    for stream in streams:
+        os.close(stream)
 
 
 def _threads() -> int:
