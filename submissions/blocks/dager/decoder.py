@@ -87,6 +87,8 @@ class PrefixSearch:
             cut = place > len(start) and self.effort.is_over()
             if cut or not len(tokens):
                 break
+            if not given:
+                tokens = self._affordable(prefixes, tokens)
             longer, ended = self._extend(prefixes, tokens, unchecked=given)
             found += _sentences(prefixes, ended)
             prefixes = longer
@@ -94,6 +96,16 @@ class PrefixSearch:
                 break
         found += _sentences(prefixes, torch.ones(len(prefixes), dtype=torch.bool), whole=not cut)
         return sorted((f for f in found if len(f.ids) > len(start)), key=lambda f: f.ratio)
+
+    def _affordable(self, prefixes: _Prefixes, tokens: Tensor) -> Tensor:
+        """The closest tokens, as many as all prefixes may try with the work that is left.
+
+        Where a limit holds most of them back, all are tried: that costs less.
+        """
+        if isfinite(self.limit):
+            return tokens
+        many = self.effort.affordable(prefixes.ids.shape[1] + 1, self.anatomy.width)
+        return tokens[: max(1, many // len(prefixes))]
 
     def _extend(
         self, prefixes: _Prefixes, tokens: Tensor, unchecked: bool

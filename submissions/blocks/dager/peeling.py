@@ -19,7 +19,7 @@ from torch import Tensor
 
 from benchmark.spec import Batch, Client, Observation, Public, Update
 from submissions.blocks.dager.anatomy import Site
-from submissions.blocks.dager.spans import span_of
+from submissions.blocks.dager.spans import rank_of
 
 FALL = 0.5
 """Dimensions that have to go with a sentence, for each of its tokens."""
@@ -32,6 +32,8 @@ class Remainder:
     observation: Observation
     lost: float = 1.0
     """How much larger the whole gradient was: its rounding errors are as large as before."""
+    rank: int | None = None
+    """Of the judge's span, where it is known."""
 
 
 class Peeling:
@@ -58,22 +60,23 @@ class Peeling:
     def _without(self, before: Remainder, ids: tuple[int, ...], batch: int) -> Remainder | None:
         tensors = before.observation.update.tensors
         shared = [name for name in self.names if name in tensors]
-        highest = self._rank(tensors, before.lost) - FALL * len(ids)
-        best: tuple[float, float, Mapping[str, Tensor]] | None = None
+        rank = before.rank
+        if rank is None:
+            rank = rank_of(self.judge, tensors, before.lost)
+        highest = rank - FALL * len(ids)
+        best: tuple[int, float, Mapping[str, Tensor]] | None = None
         for label in range(self.labels):
             own = self._gradient(ids, label, shared)
             rest = {name: tensors[name] - own[name] / batch for name in shared}
             lost = before.lost * _size(tensors, shared) / max(_size(rest, shared), 1e-300)
-            rank = self._rank(rest, max(lost, 1.0))
+            lost = max(lost, 1.0)
+            rank = rank_of(self.judge, rest, lost)
             if rank <= highest and (best is None or rank < best[0]):
-                best = rank, max(lost, 1.0), rest
+                best = rank, lost, rest
         if best is None:
             return None
-        return Remainder(_smaller(before.observation, best[2], len(ids)), best[1])
-
-    def _rank(self, tensors: Mapping[str, Tensor], lost: float) -> int:
-        span = span_of(self.judge, tensors, None, lost=lost)
-        return 0 if span is None else span.rank
+        rank, lost, tensors = best
+        return Remainder(_smaller(before.observation, tensors, len(ids)), lost, rank)
 
     def _gradient(self, ids: tuple[int, ...], label: int, names: list[str]) -> dict[str, Tensor]:
         device = self.public.device

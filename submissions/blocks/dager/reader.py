@@ -156,10 +156,11 @@ class Reader:
         observation: Observation,
         effort: Effort,
     ) -> list[Found]:
+        order = fitting.ratios.argsort(stable=True)
+        positions, tokens = fitting.positions[order], fitting.tokens[order]
+
         def tokens_at(place: int) -> Tensor:
-            if not self.inputs.has_places:
-                return fitting.tokens
-            return fitting.tokens[fitting.positions == place]
+            return tokens[positions == place] if self.inputs.has_places else tokens
 
         if not checks:
             return []
@@ -185,6 +186,8 @@ class Reader:
         generator: torch.Generator,
     ) -> list[Found]:
         """One sentence after another, each taken out of the update where that can be done."""
+        if span.full:
+            effort.find_full()
         found: list[Found] = []
         left, peels = Remainder(observation), not (span.full or observation.update.noise_scale)
         while True:

@@ -78,23 +78,14 @@ def span_of(
     `drift` is how far, relatively, weights moved while the update was made, `lost` by how much
     larger the gradient was whose rounding errors these are.
     """
-    shared = [tensors[name] for name in site.weights if name in tensors]
-    parts = [(t.T if site.transposed else t) for t in shared]
-    parts = [part for part in parts if bool(part.any())]
-    if not parts:
+    read = _read(site, tensors)
+    if read is None:
         return None
-    rounding = 2 * float(torch.finfo(parts[0].dtype).eps)
-    gradient = torch.cat(parts).double()  # (M, D)
-    if not bool(gradient.isfinite().all()):
-        raise ValueError(f"the update of {site.weights[0]} has entries that are not finite numbers")
-    gradient = completed(gradient)
-    gradient = gradient[gradient.any(dim=1)]
+    gradient, rounding = read
     if not noise:
-        # Equal rows have equal rounding errors, and scaling a row leaves the span as it is.
-        level = gradient / gradient.norm(dim=1, keepdim=True)
+        level = _level(gradient)
         values, vectors = _decompose(level)
-        least = rounding / 8 if lost == 1.0 else rounding / 4 * lost
-        gap = widest_gap(values, least, EXACT * rounding * lost)
+        gap = _exact_rank(values, rounding, lost)
         if gap < len(values):
             return _span(values, vectors, gap, len(level), None, max(rounding, drift), False)
     values, vectors = _decompose(gradient)
@@ -106,14 +97,59 @@ def span_of(
     return _span(values, vectors, rank, len(gradient), noise, max(rounding, drift), full)
 
 
+def rank_of(site: Site, tensors: Mapping[str, Tensor], lost: float = 1.0) -> int:
+    """Dimensions of the span at a site, without the span itself, which takes longer."""
+    read = _read(site, tensors)
+    if read is None:
+        return 0
+    gradient, rounding = read
+    values = torch.linalg.svdvals(_square(_level(gradient)))
+    gap = _exact_rank(values, rounding, lost)
+    if gap < len(values):
+        return gap
+    span = span_of(site, tensors, None, lost=lost)
+    return 0 if span is None else span.rank
+
+
+def _read(site: Site, tensors: Mapping[str, Tensor]) -> tuple[Tensor, float] | None:
+    """The rows (M, D) of a site's gradient that are not zero, and their relative rounding error."""
+    shared = [tensors[name] for name in site.weights if name in tensors]
+    parts = [(t.T if site.transposed else t) for t in shared]
+    parts = [part for part in parts if bool(part.any())]
+    if not parts:
+        return None
+    gradient = torch.cat(parts).double()
+    if not bool(gradient.isfinite().all()):
+        raise ValueError(f"the update of {site.weights[0]} has entries that are not finite numbers")
+    gradient = completed(gradient)
+    return gradient[gradient.any(dim=1)], 2 * float(torch.finfo(parts[0].dtype).eps)
+
+
+def _level(gradient: Tensor) -> Tensor:
+    """Rows of one length: they have equal rounding errors, and the span stays as it is."""
+    level: Tensor = gradient / gradient.norm(dim=1, keepdim=True)
+    return level
+
+
+def _exact_rank(values: Tensor, rounding: float, lost: float) -> int:
+    """Number of singular values that are no rounding; all of them where none is."""
+    least = rounding / 8 if lost == 1.0 else rounding / 4 * lost
+    return widest_gap(values, least, EXACT * rounding * lost)
+
+
 def _decompose(gradient: Tensor) -> tuple[Tensor, Tensor]:
-    """Singular values (D,) and right vectors (D, D), by way of QR where there are many rows."""
+    """Singular values (D,) and right vectors (D, D)."""
+    _, values, vectors = torch.linalg.svd(_square(gradient))
+    return values, vectors.T
+
+
+def _square(gradient: Tensor) -> Tensor:
+    """A matrix (D, D) with the products of all rows (M, D): what QR leaves of many rows."""
     rows, width = gradient.shape
     if rows < width:
         gradient = torch.cat([gradient, gradient.new_zeros(width - rows, width)])
-    square = torch.linalg.qr(gradient, mode="r").R
-    _, values, vectors = torch.linalg.svd(square)
-    return values, vectors.T
+    square: Tensor = torch.linalg.qr(gradient, mode="r").R
+    return square
 
 
 def _span(
