@@ -21,6 +21,7 @@ from transformers import (
 )
 
 from benchmark.spec import Batch, Client, Observation, Public, Update
+from submissions.attacks import dager
 from submissions.attacks.dager import Dager
 from submissions.blocks.clock import Clock
 from submissions.blocks.dager import completion
@@ -32,7 +33,7 @@ from submissions.blocks.dager.heads import Heads
 from submissions.blocks.dager.peeling import Peeling, Remainder
 from submissions.blocks.dager.reader import Reader, Settings
 from submissions.blocks.dager.shares import shares_of
-from submissions.blocks.dager.spans import noisy_rank, span_of, widest_gap
+from submissions.blocks.dager.spans import noisy_rank, rank_of, span_of, widest_gap
 from submissions.blocks.dager.vocabulary import (
     FirstInputs,
     candidates,
@@ -322,6 +323,37 @@ def peel(kind: str, number: int, scale: float = 1.0) -> tuple[Remainder | None, 
     whole = replace(observation, update=Update(tensors))
     row = ids[number][: len(READ[number]) + 2].tolist()
     return peeling.without(Remainder(whole), [row], len(READ)), ids
+
+
+@pytest.mark.parametrize("kind", ["bert", "llama"])
+def test_a_rank_is_that_of_the_span(kind: str) -> None:
+    observation, _ = observe(kind, READ)
+    anatomy = Anatomy(observation.public.model)
+    for site in [anatomy.first, *anatomy.behind(kind == "llama")]:
+        span = span_of(site, observation.update.tensors, None)
+        assert span is not None
+        assert 0 < rank_of(site, observation.update.tensors) == span.rank
+
+
+@pytest.mark.parametrize("kind", ["bert", "llama"])
+def test_more_tokens_than_dimensions_take_little_work(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch that leaves the spans nothing to exclude: 140 tokens in 64 dimensions."""
+    monkeypatch.setattr(dager, "IN_FULL", 0.002)
+    monkeypatch.setattr(dager, "DECODER_WORK", 0.02)
+    sentences = [[(7 * n + 3 * i) % 38 + 2 for i in range(18)] for n in range(7)]
+    efforts: list[Effort] = []
+
+    def made(*arguments: Any, **named: Any) -> Effort:
+        efforts.append(Effort(*arguments, **named))
+        return efforts[-1]
+
+    monkeypatch.setattr(dager, "Effort", made)
+    answer = Dager().recover(observe(kind, sentences)[0])
+    assert answer.sentences
+    assert answer.note.startswith("The work was done.")
+    assert efforts[0].spent < 2 * 1e9 * (0.02 if kind == "llama" else 0.002)
 
 
 @pytest.mark.parametrize("kind", ["bert", "distilbert", "mpnet"])

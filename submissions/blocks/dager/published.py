@@ -97,7 +97,7 @@ class PublishedReader(Reader):
                 ranks.append(int(torch.linalg.matrix_rank(gradient, rtol=len(gradient) * rounding)))
         return min(max(ranks), self.anatomy.width - CUTOFF)
 
-    def _checks(self, observation: Observation, lost: float = 1.0) -> list[tuple[Site, Span]]:
+    def _checks(self, observation: Observation) -> list[tuple[Site, Span]]:
         """The second attention alone."""
         if self.anatomy.layers < 2:
             return []

@@ -95,8 +95,8 @@ class Reader:
                 total += float(shares.max())
         return total
 
-    def _checks(self, observation: Observation, lost: float = 1.0) -> list[tuple[Site, Span]]:
-        spans = [(site, self._span(site, observation.update, lost)) for site in self.sites]
+    def _checks(self, observation: Observation) -> list[tuple[Site, Span]]:
+        spans = [(site, self._span(site, observation.update)) for site in self.sites]
         return [(site, span) for site, span in spans if span is not None]
 
     def _fitting(self, span: Span, generator: torch.Generator) -> Candidates:
@@ -186,7 +186,7 @@ class Reader:
         generator: torch.Generator,
     ) -> list[Found]:
         """One sentence after another, each taken out of the update where that can be done."""
-        if span.full:
+        if span.crowded or any(check.crowded for _, check in checks[:1]):
             effort.find_full()
         found: list[Found] = []
         left, peels = Remainder(observation), not (span.full or observation.update.noise_scale)
@@ -203,15 +203,18 @@ class Reader:
             if rest is None:
                 return found + search(False)
             found, left = found + more, rest
-            remaining = self._remaining(fitting, left)
+            remaining = self._remaining(fitting, checks, left)
             if remaining is None:
                 return found
             span, fitting, checks = remaining
 
     def _remaining(
-        self, fitting: Candidates, left: Remainder
+        self, fitting: Candidates, checks: list[tuple[Site, Span]], left: Remainder
     ) -> tuple[Span, Candidates, list[tuple[Site, Span]]] | None:
-        """Span, candidates and checks of what is left: no other candidates than before."""
+        """Span, candidates and checks of what is left: no other candidates than before.
+
+        Behind the first check the whole batch's spans go on being used, which hold what is left.
+        """
         span = self._span(self.anatomy.first, left.observation.update, left.lost)
         if span is None:
             return None
@@ -219,7 +222,8 @@ class Reader:
         kept = ratios <= UNEVEN * self.settings.limit
         fewer = Candidates(fitting.positions[kept], fitting.tokens[kept], ratios[kept])
         fewer = self._filled(fewer, span, left.observation)
-        return span, fewer, self._checks(left.observation, left.lost)
+        first = self._span(self.sites[0], left.observation.update, left.lost)
+        return span, fewer, [] if first is None else [(self.sites[0], first), *checks[1:]]
 
     def _search(
         self,
