@@ -62,19 +62,19 @@ def collect(results: Path) -> Iterator[Row]:
     """Every figure: rankings, the worst case of each defense, and what each defense costs."""
     from benchmark.plugins.registry import standings
     from benchmark.results.utility_summary import utility_costs
-    from benchmark.results.worst_case import worst_cases
+    from benchmark.results.worst_case import fullest, worst_cases
 
     for place in standings(results):
         if place.current:
             yield _standing(place)
-    for (task, defense, seed), case in sorted(worst_cases(results).items()):
+    for case in fullest(case for _, case in sorted(worst_cases(results).items())):
         for metric, worst in case.worst.items():
             figures = row_figures(
                 worst.value.mean, worst.value.low, worst.value.high, worst.value.n
             )
-            yield table_row("worst case", task, defense, seed=str(seed), attack=worst.attack,
-                       metric=metric, panel=_panel(case), remark=f"of {worst.rivals}",
-                       **figures)  # fmt: skip
+            yield table_row("worst case", case.task, case.defense, seed=str(case.seed),
+                       attack=worst.attack, metric=metric, panel=_panel(case),
+                       remark=f"of {worst.rivals}", **figures)  # fmt: skip
     for (task, defense), cost in sorted(utility_costs(results).items()):
         seeds = " ".join(map(str, cost.seeds))
         for metric, value in cost.metrics.items():

@@ -8,7 +8,7 @@ no defense looks safe because it was attacked by less; further attacks that were
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from benchmark.errors import UserError
@@ -76,6 +76,25 @@ def cases(scored: Sequence[Scored]) -> list[WorstCase]:
     groups = comparable(scored, lambda item: item[0])
     made = [worst_case(g, panel_of(g.task)) for g in groups if g.current and g.version == newest]
     return [case for case in made if case.worst]
+
+
+def fullest(found: Iterable[WorstCase]) -> tuple[WorstCase, ...]:
+    """Those of each task's seeds on which a defense has faced most of the panel.
+
+    With further seeds often only the attacks that take little time are run, for more snapshots of
+    those; what a defense leaves for them alone says nothing new.
+    """
+    made = tuple(found)
+    untried: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
+    for case in made:
+        seeds = untried[case.task, case.task_version]
+        seeds[case.seed] = min(len(case.missing), seeds.get(case.seed, len(case.panel)))
+    least = {place: min(seeds.values()) for place, seeds in untried.items()}
+    return tuple(
+        case
+        for case in made
+        if untried[case.task, case.task_version][case.seed] == least[case.task, case.task_version]
+    )
 
 
 def worst_case(group: Comparable[Scored], panel: Sequence[str]) -> WorstCase:

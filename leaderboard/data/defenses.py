@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from benchmark.results.comparison import Comparable
 from benchmark.results.schema import StrongestAttack, WorstCase
-from benchmark.results.worst_case import Scored, worst_case
+from benchmark.results.worst_case import Scored, fullest, worst_case
 from benchmark.suites import NO_DEFENSE
 from leaderboard.data.ranking import Board, main_metrics, shared_ranks
 
@@ -61,11 +61,14 @@ class DefenseBoard:
 
 
 def worst_cases_of(boards: Iterable[Board], panels: Panels) -> tuple[WorstCase, ...]:
-    """The worst case of each board that has one; boards of former snapshots have none."""
+    """The worst case of each board that has one, on the seeds that were attacked by most.
+
+    Boards of former snapshots have none.
+    """
     made = [
         worst_case(_group(board), panels.get(board.task, ())) for board in boards if board.current
     ]
-    return tuple(case for case in made if case.worst)
+    return fullest(case for case in made if case.worst)
 
 
 def _group(board: Board) -> Comparable[Scored]:

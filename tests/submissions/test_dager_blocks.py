@@ -340,7 +340,7 @@ def test_more_tokens_than_dimensions_take_little_work(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch that leaves the spans nothing to exclude: 140 tokens in 64 dimensions."""
-    monkeypatch.setattr(dager, "IN_FULL", 0.002)
+    monkeypatch.setattr(dager, "WORK", 0.002)
     monkeypatch.setattr(dager, "DECODER_WORK", 0.02)
     sentences = [[(7 * n + 3 * i) % 38 + 2 for i in range(18)] for n in range(7)]
     efforts: list[Effort] = []

@@ -25,8 +25,6 @@ class Effort:
     most: int
     clock: Clock
     spent: int = 0
-    in_full: int | None = None
-    """What it may become where the inputs fill the whole space, if that is less."""
 
     def spend(self, multiplications: int) -> None:
         """Count multiplications."""
@@ -35,10 +33,6 @@ class Effort:
     def spend_tokens(self, tokens: int, read: int, width: int, part: int = LAYER) -> None:
         """Count tokens that each read so many others in a layer of the given width, or in part."""
         self.spend(tokens * width * (2 * read + part * width))
-
-    def find_full(self) -> None:
-        """The inputs fill the whole space, so that there is little to be found."""
-        self.most = min(self.most, self.most if self.in_full is None else self.in_full)
 
     def affordable(self, read: int, width: int) -> int:
         """Tokens that could still go through a layer, each reading so many others."""

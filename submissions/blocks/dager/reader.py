@@ -186,8 +186,6 @@ class Reader:
         generator: torch.Generator,
     ) -> list[Found]:
         """One sentence after another, each taken out of the update where that can be done."""
-        if span.crowded or any(check.crowded for _, check in checks[:1]):
-            effort.find_full()
         found: list[Found] = []
         left, peels = Remainder(observation), not (span.full or observation.update.noise_scale)
         while True:

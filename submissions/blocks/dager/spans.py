@@ -48,11 +48,6 @@ class Span:
         """Dimensions of the span."""
         return self.basis.shape[1]
 
-    @property
-    def crowded(self) -> bool:
-        """The inputs leave no direction but the one that a normalization behind the layer takes."""
-        return self.full or self.null.shape[1] <= 1
-
     def ratios(self, inputs: Tensor) -> Tensor:
         """Distance of each input (..., D) as a multiple of what noise explains, (...)."""
         inputs = inputs.to(self.basis.dtype)

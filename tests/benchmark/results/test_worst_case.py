@@ -11,7 +11,14 @@ from benchmark.plugins import registry
 from benchmark.results.comparison import comparable
 from benchmark.results.schema import Record, Score, SnapshotResult, Status, WorstCase
 from benchmark.results.store import record_files, worst_case_files
-from benchmark.results.worst_case import Scored, cases, worst_case, worst_cases, write_worst_cases
+from benchmark.results.worst_case import (
+    Scored,
+    cases,
+    fullest,
+    worst_case,
+    worst_cases,
+    write_worst_cases,
+)
 from benchmark.suites import Suite, Task
 from tests.leaderboard.samples import make_record, make_score, make_snapshots, store
 
@@ -132,6 +139,17 @@ def test_seeds_versions_and_snapshots_are_never_mixed() -> None:
     again = (moved(first[0]), make_score({"rougeL": [0.2] * 8}))
     (current,) = cases([result("film", 0.7), again])
     assert current.worst["rougeL"].value.mean == 0.2, "the newest snapshots alone"
+
+
+def test_a_seed_on_which_less_of_the_panel_was_run_is_left_out() -> None:
+    panel = [result(name, 0.1, seed=0) for name in PANEL]
+    hidden = case(*panel)
+    undefended = case(result("film", 0.9, seed=0))
+    brief = case(result("film", 0.2, seed=1))
+    assert fullest([hidden, undefended, brief]) == (hidden, undefended)
+    assert fullest([undefended, brief]) == (undefended, brief), "both lack as much"
+    other = brief.model_copy(update={"task": "s/mail"})
+    assert fullest([hidden, other]) == (hidden, other), "tasks do not exclude each other"
 
 
 def test_worst_cases_are_written_beside_the_records_and_follow_the_scores(tmp_path: Path) -> None:
