@@ -27,12 +27,9 @@ def trade_off(
     shown = [{**row, "label": label} for row, label in zip(rows, sparse_labels(rows), strict=True)]
     front = [{"x": p.utility.mean, "y": p.leak.value.mean} for p in each.front]
     lower = utility.direction == "lower"
+    log = each.utility_metric == "perplexity"  # whose round numbers are powers of ten, far apart
     scale = alt.Scale(
-        type="log" if each.utility_metric == "perplexity" else "linear",
-        reverse=lower,
-        zero=False,
-        nice=True,
-        padding=24,
+        type="log" if log else "linear", reverse=lower, zero=False, nice=not log, padding=24
     )
     x = alt.X(
         "utility:Q",
