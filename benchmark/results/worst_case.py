@@ -79,21 +79,17 @@ def cases(scored: Sequence[Scored]) -> list[WorstCase]:
 
 
 def fullest(found: Iterable[WorstCase]) -> tuple[WorstCase, ...]:
-    """Those of each task's seeds on which a defense has faced most of the panel.
+    """Those of each defense's seeds on which it has faced most of its task's panel.
 
     With further seeds often only the attacks that take little time are run, for more snapshots of
     those; what a defense leaves for them alone says nothing new.
     """
-    made = tuple(found)
-    untried: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
-    for case in made:
-        seeds = untried[case.task, case.task_version]
-        seeds[case.seed] = min(len(case.missing), seeds.get(case.seed, len(case.panel)))
-    least = {place: min(seeds.values()) for place, seeds in untried.items()}
+    groups: dict[tuple[str, int, str], list[WorstCase]] = defaultdict(list)
+    for case in found:
+        groups[case.task, case.task_version, case.defense].append(case)
+    least = {key: min(len(case.missing) for case in own) for key, own in groups.items()}
     return tuple(
-        case
-        for case in made
-        if untried[case.task, case.task_version][case.seed] == least[case.task, case.task_version]
+        case for key, own in groups.items() for case in own if len(case.missing) == least[key]
     )
 
 

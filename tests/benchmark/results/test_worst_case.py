@@ -142,14 +142,14 @@ def test_seeds_versions_and_snapshots_are_never_mixed() -> None:
 
 
 def test_a_seed_on_which_less_of_the_panel_was_run_is_left_out() -> None:
-    panel = [result(name, 0.1, seed=0) for name in PANEL]
-    hidden = case(*panel)
-    undefended = case(result("film", 0.9, seed=0))
-    brief = case(result("film", 0.2, seed=1))
-    assert fullest([hidden, undefended, brief]) == (hidden, undefended)
-    assert fullest([undefended, brief]) == (undefended, brief), "both lack as much"
-    other = brief.model_copy(update={"task": "s/mail"})
-    assert fullest([hidden, other]) == (hidden, other), "tasks do not exclude each other"
+    whole = case(*(result(name, 0.1, seed=0) for name in PANEL))
+    part = case(result("film", 0.2, seed=1))
+    assert fullest([whole, part]) == (whole,)
+    less = case(result("dager", 0.2, seed=2))
+    assert fullest([part, less]) == (part, less), "both lack as much"
+    other = part.model_copy(update={"task": "s/mail"})
+    masked = part.model_copy(update={"defense": "mask"})
+    assert set(map(id, fullest([whole, other, masked]))) == {id(whole), id(other), id(masked)}
 
 
 def test_worst_cases_are_written_beside_the_records_and_follow_the_scores(tmp_path: Path) -> None:
