@@ -35,6 +35,7 @@ from benchmark.results.store import (
     worst_case_path,
 )
 from benchmark.status import Status
+from benchmark.suites import NO_DEFENSE
 
 Scored = tuple[Record, Score | None]
 """A record with its score, where that is fresh."""
@@ -79,17 +80,26 @@ def cases(scored: Sequence[Scored]) -> list[WorstCase]:
 
 
 def fullest(found: Iterable[WorstCase]) -> tuple[WorstCase, ...]:
-    """Those of each defense's seeds on which it has faced most of its task's panel.
+    """Those of each defense's seeds on which it faced most of the panel, beside no defense.
 
     With further seeds often only the attacks that take little time are run, for more snapshots of
     those; what a defense leaves for them alone says nothing new.
     """
-    groups: dict[tuple[str, int, str], list[WorstCase]] = defaultdict(list)
-    for case in found:
-        groups[case.task, case.task_version, case.defense].append(case)
-    least = {key: min(len(case.missing) for case in own) for key, own in groups.items()}
+    made = tuple(found)
+    least: dict[tuple[str, int, str], int] = {}
+    for case in made:
+        key = case.task, case.task_version, case.defense
+        least[key] = min(len(case.missing), least.get(key, len(case.panel)))
+    full = {
+        (case.task, case.task_version, case.seed, case.defense)
+        for case in made
+        if len(case.missing) == least[case.task, case.task_version, case.defense]
+    }
+    compared = {(*place, NO_DEFENSE) for *place, _ in full}
     return tuple(
-        case for key, own in groups.items() for case in own if len(case.missing) == least[key]
+        case
+        for case in made
+        if (case.task, case.task_version, case.seed, case.defense) in full | compared
     )
 
 

@@ -148,8 +148,13 @@ def test_a_seed_on_which_less_of_the_panel_was_run_is_left_out() -> None:
     less = case(result("dager", 0.2, seed=2))
     assert fullest([part, less]) == (part, less), "both lack as much"
     other = part.model_copy(update={"task": "s/mail"})
+    assert fullest([whole, other]) == (whole, other), "tasks do not exclude each other"
     masked = part.model_copy(update={"defense": "mask"})
-    assert set(map(id, fullest([whole, other, masked]))) == {id(whole), id(other), id(masked)}
+    assert fullest([whole, part, masked]) == (whole, part, masked), "a defense beside none"
+    pruned = whole.model_copy(update={"defense": "prune"})
+    assert fullest([whole, pruned, part, masked]) == (whole, pruned, part, masked), "none is lost"
+    brief = part.model_copy(update={"defense": "prune"})
+    assert fullest([whole, pruned, part, masked, brief]) == (whole, pruned, part, masked)
 
 
 def test_worst_cases_are_written_beside_the_records_and_follow_the_scores(tmp_path: Path) -> None:
