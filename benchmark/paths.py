@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 from benchmark.errors import UserError
@@ -23,9 +24,15 @@ def cache_directory() -> Path:
         return _elsewhere[-1]
     selected = os.environ.get("LEAKBOARD_CACHE")
     if selected:
-        return expanded(selected, "LEAKBOARD_CACHE").resolve()
+        return _resolved(selected, Path.cwd())
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return expanded(base, "The place of the cache") / "leakboard"
+
+
+@lru_cache(maxsize=8)
+def _resolved(selected: str, _here: Path) -> Path:
+    """Asked for with every file of the cache, and a folder's links are many questions."""
+    return expanded(selected, "LEAKBOARD_CACHE").resolve()
 
 
 def expanded(name: str, what: str) -> Path:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-from collections.abc import Iterable
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -62,8 +61,9 @@ def training_digest(federated: bool = False) -> str:
     return _digest((*own, *task_code("updates"), *task_code("training")))
 
 
-def _own(names: Iterable[str]) -> list[Path]:
-    return [ROOT / "benchmark" / name for name in names]
+@cache
+def _own(names: tuple[str, ...]) -> tuple[Path, ...]:
+    return tuple(ROOT / "benchmark" / name for name in names)
 
 
 @cache

@@ -108,9 +108,9 @@ def to_csv(rows: Rows) -> str:
     """Rows as CSV, the columns in the order of their first appearance."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: safe(value) for name, value in row.items()} for row in rows)
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([safe(row.get(name, "")) for name in columns] for row in rows)
     return stream.getvalue()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
 from tempfile import mkdtemp
@@ -54,7 +54,7 @@ def change(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Change:
         copy = Path(mkdtemp(dir=tmp_path)) / Path(name).name  # digests are kept by path
         copy.write_text((ROOT / name).read_text() + addition)
 
-        def instead(paths: list[Path]) -> list[Path]:
+        def instead(paths: Sequence[Path]) -> list[Path]:
             return [copy if path == ROOT / name else path for path in paths]
 
         monkeypatch.setattr(dependencies, "_own", lambda names: instead(own(names)))
