@@ -70,7 +70,7 @@ def model_package() -> ModelPackage:
 @cache
 def load_task(task: Task) -> LoadedTask:
     """The private half of `tasks`; for the harness's own process only."""
-    return cast(LoadedTask, importlib.import_module("tasks.private").load(task))
+    return cast(LoadedTask, importlib.import_module("tasks.loaded").load(task))
 
 
 def training_settings(task: Task) -> dict[str, object]:
