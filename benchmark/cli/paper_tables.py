@@ -12,7 +12,7 @@ from benchmark.metrics.table import METRICS
 from benchmark.plugins.catalog import Catalog
 from benchmark.results.reported import Row, Table
 from benchmark.results.schema import MetricValue, Record, Score
-from benchmark.results.store import score_path
+from benchmark.results.store import cell_path, score_path
 from benchmark.results.utility_summary import UtilityCost, utility_costs
 from benchmark.runs.plan import Cell, Selection, plan_cells
 from benchmark.runs.utility_plan import Trial, plan_utility
@@ -29,6 +29,8 @@ class Work:
     trials: Sequence[Trial] = ()
     note: str = ""
     """Why there is nothing to run, where there is not."""
+    stored: Path | None = None
+    """Where the record of the cell lies, if there is one: published ones need no corpus."""
 
 
 def plan(
@@ -52,10 +54,14 @@ def _work(
     if not row.task:
         work.note = "no such model here"
         return work
+    if row.attack:
+        names = f"{start.suite}/{row.task}", row.defense, row.attack
+        work.stored = cell_path(results, *names, start.seed)
     try:
         if row.attack:
             choice = replace(start, task=row.task, attack=row.attack, defense=row.defense)
             work.cell = plan_cells(choice, attacks, defenses, results)[0]
+            work.stored = work.cell.path
         if with_utility and (row.trained or not row.attack):
             choice = replace(start, task=row.trained or row.task, defense=row.defense)
             work.trials = plan_utility(choice, defenses, results)
@@ -83,11 +89,11 @@ def compare(table: Table, works: Iterable[Work], results: Path) -> list[Line]:
 
 def _line(table: Table, work: Work, known: Mapping[tuple[str, str], UtilityCost]) -> Line:
     ours: dict[str, MetricValue] = {}
-    note, epsilon, cell = work.note, None, work.cell
-    if cell is not None and cell.path.exists():
-        record = read_model(cell.path, Record)
-        ours |= read_model(score_path(cell.path), Score).metrics
-        note, epsilon = note or record.reason, record.epsilon
+    note, epsilon, stored = work.note, None, work.stored
+    if stored is not None and stored.exists() and score_path(stored).exists():
+        record = read_model(stored, Record)
+        ours |= read_model(score_path(stored), Score).metrics
+        note, epsilon = record.reason, record.epsilon
     for cost in _costs(work, known):
         ours |= {n: v for n, v in cost.metrics.items() if METRICS[n].kind == "utility"}
         ours |= {n: v for n, v in cost.metrics.items() if n in ("bytes_up", "bytes_down")}

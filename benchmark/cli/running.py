@@ -106,13 +106,16 @@ def run(
     options = ClusterOptions(engine, address, cpus, sandbox)
     with options.open(jobs, device, memory_limit, results) as workers:
         catalogs = find_catalogs(workers)
-        if dry_run and not utility and _print_forecast(choice, catalogs):
+        trained = replace(choice, defense=_defense(choice))
+        if dry_run and _print_forecast(
+            None if utility else choice, trained if utility or with_utility else None, catalogs
+        ):
             return
         cells: list[Cell | Trial] = []
         if not utility:
             cells += plan_cells(choice, *catalogs, results)
         if utility or with_utility:
-            cells += plan_utility(replace(choice, defense=_defense(choice)), catalogs[1], results)
+            cells += plan_utility(trained, catalogs[1], results)
         if part is not None:
             cells = take_shard(cells, part, results, write=not dry_run)
         if dry_run:
@@ -129,20 +132,28 @@ def run(
         raise typer.Exit(1)
 
 
-def _print_forecast(choice: Selection, catalogs: tuple[Catalog, Catalog]) -> bool:
+def _print_forecast(
+    attacked: Selection | None, trained: Selection | None, catalogs: tuple[Catalog, Catalog]
+) -> bool:
     """The plan of a suite whose weights may have to be downloaded first, without any of them."""
     from benchmark.paths import ROOT
     from benchmark.plugins.registry import get_suite
     from benchmark.runs.forecast import forecast, lines
     from benchmark.runs.plan import plan_pairs
+    from benchmark.runs.utility_plan import utility_pairs
 
+    choice = attacked or trained
+    assert choice is not None
     suite = get_suite(choice.suite)
     if not any(size.download_mb for size in suite.footprints.values()):
         return False
-    pairs = plan_pairs(choice, *catalogs)
+    pairs = plan_pairs(attacked, *catalogs) if attacked else []
+    trainings = utility_pairs(trained, catalogs[1]) if trained else []
     for task, attack, defense in pairs:
         print(f"to run  {task.name} · {attack.name} · {defense.name}")
-    for line in lines(forecast(suite, pairs, ROOT / RESULTS)):
+    for task, defense in trainings:
+        print(f"to run  {task.name} · utility · {defense.name}, {choice.trainings} seeds")
+    for line in lines(forecast(suite, pairs, ROOT / RESULTS, trainings)):
         print(line)
     return True
 

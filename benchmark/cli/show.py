@@ -188,7 +188,10 @@ def _title(metric: str) -> str:
 def _unranked(rows: Sequence[Standing], size: int) -> Iterator[str]:
     from benchmark.cli import text
 
-    cells = [("–", row.attack, f"{row.status}: {row.reason}") for row in rows]
+    cells = [
+        ("–", row.attack, f"{row.status}: {row.reason}" if row.reason else row.status)
+        for row in rows
+    ]
     yield from text.aligned(
         [("", "without a rank", ""), *cells], {0}, name=1, least={0: 4, 1: size}
     )
@@ -233,7 +236,7 @@ def _cost_cells(cost: UtilityCost, metric: str) -> tuple[str, ...]:
     return (
         cost.defense,
         f"{value.mean:.3f}",
-        f"{value.low:.3f} to {value.high:.3f}",
+        f"{value.low:.3f} to {value.high:.3f}" if value.n > 1 else "n = 1",
         f"{step.mean:.4f}" if step else "",
         f"{sent.mean / 1e6:.2f}" if sent else "",
         "" if cost.epsilon is None else f"{cost.epsilon:.3g}",

@@ -29,9 +29,10 @@ TRAINING = "training for the utility"
 NOTHING = "*Nothing of this was measured.*\n"
 MISSING_INTRODUCTION = """\
 What the suite's plan has and nobody has run, or what failed. To go on from the published records in
-a folder of your own, whose texts stay there:
+a folder of your own, whose texts stay there (the first command makes the trained models, once):
 
 ```
+python -m tasks.models.train_open
 leakboard merge leaderboard/results --out results
 leakboard run --suite {suite} --seed 100 --results results
 leakboard score --results results
@@ -49,6 +50,10 @@ def collect(results: Path, suite: Suite) -> Iterator[Row]:
         yield from _topic(topic, suite, scored)
     yield from _times(suite, scored)
     yield from _missing(suite, scored, _trained(results, suite))
+    measured = {task for task, _, _ in scored} | {line.task for line in suite.plan}
+    for task in suite.tasks:
+        if task.name.partition("/")[2] not in measured:
+            yield table_row("unplanned", task.name, "")
 
 
 def _trained(results: Path, suite: Suite) -> set[tuple[str, str]]:
@@ -123,8 +128,12 @@ def _times(suite: Suite, scored: Scored) -> Iterator[Row]:
         snapshots = sum(len(record.snapshots) for record in records)
         yield table_row(
             "time", f"{suite.name}/{task}", "", n=str(len(records)), seconds=f"{spent:.0f}",
-            remark=str(snapshots),
+            remark=str(snapshots), panel=_threads(records),
         )  # fmt: skip
+
+
+def _threads(records: Sequence[Record]) -> str:
+    return " ".join(sorted({str(record.provenance.threads) for record in records}))
 
 
 def _missing(suite: Suite, scored: Scored, trained: set[tuple[str, str]]) -> Iterator[Row]:
@@ -155,6 +164,7 @@ def sections(rows: Sequence[Row], suite: str) -> Iterator[str]:
     yield from _trade_off(rows)
     yield from _time_section([row for row in rows if row["part"] == "time"])
     yield from _missing_section([row for row in rows if row["part"] == "missing"], suite)
+    yield from _unplanned([row["task"] for row in rows if row["part"] == "unplanned"])
 
 
 def _topic_section(title: str, rows: Sequence[Row]) -> Iterator[str]:
@@ -201,7 +211,12 @@ def _trade_off(rows: Sequence[Row]) -> Iterator[str]:
 def _time_section(rows: Sequence[Row]) -> Iterator[str]:
     yield "## What ran how long\n"
     total = sum(float(row["seconds"]) for row in rows) / 60
-    yield f"{total:.0f} minutes of attacks in all, each on one core of a machine that was shared.\n"
+    threads = sorted({each for row in rows for each in row["panel"].split()})
+    yield (
+        f"{total:.0f} minutes of attacks in all, of one cell after another, each on "
+        f"{' or '.join(threads)} thread{'' if threads == ['1'] else 's'} of a machine that was "
+        "shared.\n"
+    )
     lines = [(r["task"], r["n"], r["remark"], f"{float(r['seconds']) / 60:.1f}") for r in rows]
     yield from markdown_table(("task", "cells", "recoveries", "minutes"), lines)
 
@@ -215,3 +230,12 @@ def _missing_section(rows: Sequence[Row], suite: str) -> Iterator[str]:
     ):
         lines.append((task, defense, ", ".join(row["attack"] for row in group), remark))
     yield from markdown_table(("task", "defense", "attacks", ""), lines)
+
+
+def _unplanned(tasks: Sequence[str]) -> Iterator[str]:
+    if tasks:
+        yield "## Declared, and in no plan\n"
+        yield (
+            f"{len(tasks)} tasks of the suite that nobody has measured yet; `leakboard run --task` "
+            f"runs each of them: {', '.join(f'`{name}`' for name in tasks)}.\n"
+        )

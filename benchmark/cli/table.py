@@ -38,7 +38,7 @@ def table(
     rows: Annotated[
         str, typer.Option(help="Glob of the rows that are run; of others what is there is shown.")
     ] = "*",
-    seed: Seed = 0,
+    seed: Seed = 100,
     results: Results = RESULTS,
     jobs: Jobs = 0,
     device: Device = "auto",

@@ -25,6 +25,7 @@ REFERENCE = Footprint(23)
 """MiniLM, which most published times are of; others are named in their suite."""
 
 PlanLine = tuple[Task, ConfiguredSubmission, ConfiguredSubmission]
+Training = tuple[Task, ConfiguredSubmission]
 
 
 @dataclass(frozen=True)
@@ -32,27 +33,36 @@ class Forecast:
     """A plan in figures."""
 
     cells: int
+    trainings: int
+    """Of a model with a defense, for each seed; their time is not counted."""
     downloads: Mapping[str, float]
     """Megabytes by model reference."""
     memory_gb: float
     """Of one cell at most, on the GPU."""
+    disk_gb: float
+    """All snapshots of the plan, in float32."""
     hours: float
     unknown: tuple[str, ...]
     """Attacks of which no published record tells the time, which count as none."""
 
 
-def forecast(suite: Suite, pairs: Sequence[PlanLine], published: Path) -> Forecast:
+def forecast(
+    suite: Suite, pairs: Sequence[PlanLine], published: Path, trainings: Sequence[Training] = ()
+) -> Forecast:
     """Downloads, memory and time of a plan."""
     usual = {attack.entry.name: _usual_steps(attack) for _, attack, _ in pairs}
     rates = measured_rates(published, usual)
     models = {reference for task, _, _ in pairs for reference in _references(task)}
+    models |= {task.model for task, _ in trainings}
     sizes = {name: suite.footprints.get(name, REFERENCE) for name in sorted(models)}
     seconds = [_seconds(task, attack, sizes, rates) for task, attack, _ in pairs]
     names = {attack.entry.name for _, attack, _ in pairs}
     return Forecast(
         cells=len(pairs),
+        trainings=len(trainings),
         downloads={name: size.download_mb for name, size in sizes.items() if size.download_mb},
         memory_gb=max((_memory(size) for size in sizes.values()), default=0.0),
+        disk_gb=_disk(pairs, sizes),
         hours=sum(seconds) / 3600,
         unknown=tuple(sorted(names - rates.keys())),
     )
@@ -109,6 +119,12 @@ def _memory(size: Footprint) -> float:
     return BASE_GB + COPIES * 4 * size.parameters * 1e6 / 2**30
 
 
+def _disk(pairs: Sequence[PlanLine], sizes: Mapping[str, Footprint]) -> float:
+    """A gradient for each snapshot of each task under each defense."""
+    sets = {(task, defense.name) for task, _, defense in pairs}
+    return sum(4e-3 * sizes[task.model].parameters * task.snapshots for task, _ in sets)
+
+
 def lines(found: Forecast) -> list[str]:
     """The forecast as sentences."""
     whole = sum(found.downloads.values()) / 1000
@@ -117,10 +133,18 @@ def lines(found: Forecast) -> list[str]:
     ]
     said.append(f"{found.cells} cells; downloads {whole:.1f} GB of weights, corpora besides")
     said.append(f"GPU memory up to {found.memory_gb:.0f} GB a cell (a rule of thumb)")
-    said.append(
-        f"about {found.hours:.0f} hours of one GPU: scaled from times measured on one CPU core by "
-        f"parameters and sentences, a GPU taken for {CORES} cores; nothing was measured on a GPU"
-    )
+    if found.cells:
+        said.append(
+            f"snapshots of up to {found.disk_gb:,.0f} GB in the cache, where nobody deletes those "
+            "of tasks that are done"
+        )
+        said.append(
+            f"about {found.hours:.0f} hours of one GPU: scaled from times measured on one CPU core "
+            f"by parameters and sentences, a GPU taken for {CORES} cores; nothing was measured on "
+            "a GPU"
+        )
+    if found.trainings:
+        said.append(f"{found.trainings} trainings a seed besides, whose hours are not counted")
     if found.unknown:
         said.append(f"not counted, since no published record tells: {', '.join(found.unknown)}")
     return said

@@ -43,20 +43,26 @@ class Trial(PlannedRun):
 
 def plan_utility(selection: Selection, defenses: Catalog, results: Path) -> list[Trial]:
     """All trials of a selection, in the suite's order, each once."""
+    trials: dict[Path, Trial] = {}
+    records = RecordIndex(results)
+    for task, defense in utility_pairs(selection, defenses):
+        for seed in range(selection.seed, selection.seed + selection.trainings):
+            trial = make_trial(selection, load_task(task), defense, seed, results, records)
+            trials.setdefault(trial.path, trial)
+    return list(trials.values())
+
+
+def utility_pairs(
+    selection: Selection, defenses: Catalog
+) -> list[tuple[Task, ConfiguredSubmission]]:
+    """Which model is trained with which defense; every name is right before any is loaded."""
     suite = get_suite(selection.suite)
-    pairs = [
+    return [
         (task, defense)
         for line in _pairings(suite, selection, defenses)
         for task in dict.fromkeys(trained_as(t) for t in _trained(suite, line.task, selection.task))
         for defense in choose(defenses, "defense", line.defense)
     ]
-    trials: dict[Path, Trial] = {}
-    records = RecordIndex(results)
-    for task, defense in pairs:
-        for seed in range(selection.seed, selection.seed + selection.trainings):
-            trial = make_trial(selection, load_task(task), defense, seed, results, records)
-            trials.setdefault(trial.path, trial)
-    return list(trials.values())
 
 
 def _pairings(suite: Suite, selection: Selection, defenses: Catalog) -> Sequence[Pairing]:

@@ -166,7 +166,7 @@ def task_row(suite: Suite, task: Task) -> TaskRow:
         dirichlet_alpha=task.dirichlet_alpha,
         grants=tuple(sorted(task.grants)),
         utility=task.utility,
-        trained_as=trained_as(task).name if task.training else "",
+        trained_as=trained_as(task).name if task.training or task.federation else "",
         trained_batch=task.training.batch_size if task.training else None,
         panel=suite.panels.get(task.objective, ()),
         papers=task.papers,

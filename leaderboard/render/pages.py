@@ -195,6 +195,7 @@ def _suite_values(site: Site, view: SuiteView) -> Mapping[str, object]:
         "filters": filter_options(view, site.board.told),
         "machines": [name for name, _ in machines.most_common(3)],
         "commits": [name for name, _ in commits.most_common(3)],
+        "other_commits": max(0, len(commits) - 3),
         "listed": site.board.submissions,
     }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from benchmark.metrics.table import METRICS, SENTENCE_METRIC
+from benchmark.metrics.table import METRICS, SENTENCE_METRIC, TYPE_METRIC
 from leaderboard.data.ordering import family_title
 from leaderboard.data.ranking import NO_DEFENSE, Board
 from leaderboard.render.formatting import number
@@ -79,6 +79,11 @@ def undefended(boards: Iterable[Board]) -> Finding | None:
 def breaks(points: Sequence[SeriesPoint]) -> Finding | None:
     """Where a larger batch takes most from the strongest attack, beyond both intervals."""
     falls = []
+    guesses: dict[tuple[str, float], float] = {}
+    for point in points:
+        if point.baseline:
+            place = point.panel, point.x
+            guesses[place] = max(point.value.mean, guesses.get(place, 0.0))
     for panel in sorted({point.panel for point in points}):
         best: dict[float, SeriesPoint] = {}
         for point in points:
@@ -93,11 +98,13 @@ def breaks(points: Sequence[SeriesPoint]) -> Finding | None:
         return None
     _, first, last = max(falls, key=lambda fall: (fall[0], fall[1].task))
     title = METRICS[first.metric].title
+    guess = guesses.get((last.panel, last.x))
+    beside = "" if guess is None else f", where a guess has {number(guess)}"
     name, _, unit = first.panel.rstrip(")").rpartition(" (")
     return Finding(
         f"Attacks break with the size of the batch: on {name} the "
         f"strongest falls from {title} {number(first.value.mean)} at {first.label} "
-        f"{_unit(first.label, unit)} to {number(last.value.mean)} at {last.label}.",
+        f"{_unit(first.label, unit)} to {number(last.value.mean)} at {last.label}{beside}.",
         "#batch",
         "the curve",
     )
@@ -118,7 +125,8 @@ def least_left(tasks: Sequence[DefendedTask]) -> Finding | None:
         return Finding(
             f"On {short(each.task.name)}, {best.entry.defense} leaves least{alike} of all "
             f"{len(each.defenses) - 1} defenses: {METRICS[each.board.metric].title} "
-            f"{_left(best)} instead of {_left(each.plain)}{_at_utility(each, best)}.",
+            f"{_left(best)} instead of {_left(each.plain)}{_at_utility(each, best)}"
+            f"{_tokens_left(each, best)}.",
             f"{task_page(each.task.name)}#defenses",
             "the ranking",
         )
@@ -143,7 +151,7 @@ def cheap(tasks: Sequence[DefendedTask]) -> Finding | None:
                 f"Of the defenses of {short(each.task.name)} that cost at most "
                 f"{1 - KEPT:.0%} of the utility, {best.entry.defense} leaves least: "
                 f"{METRICS[each.board.metric].title} {_left(best)} instead of "
-                f"{_left(plain)}{_at_utility(each, best)}.",
+                f"{_left(plain)}{_at_utility(each, best)}{_tokens_left(each, best)}.",
                 "#trade-off",
                 "the trade-off",
             )
@@ -222,6 +230,20 @@ def federated(tables: Sequence[FederatedTable]) -> Finding | None:
 
 def _left(defense: RankedDefense) -> str:
     return f"{number(defense.entry.strongest.value.mean)} by {defense.entry.strongest.attack}"
+
+
+def _tokens_left(task: DefendedTask, defense: RankedDefense) -> str:
+    """What sentences alone would hide: tokens that an attack reads without putting them in order.
+
+    Nothing where a guess reads as many, or where no more is read of them than of sentences.
+    """
+    tokens, sentences = defense.entry.case.worst.get(TYPE_METRIC), defense.entry.strongest
+    if task.board.metric == TYPE_METRIC or not tokens or tokens.baseline:
+        return ""
+    if tokens.value.low <= sentences.value.mean:
+        return ""
+    figure = f"{METRICS[TYPE_METRIC].title} {number(tokens.value.mean)}"
+    return f"; {tokens.attack} still reads its tokens, {figure}"
 
 
 def _worth(task: DefendedTask, defense: RankedDefense) -> float:

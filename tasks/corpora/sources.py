@@ -153,7 +153,7 @@ def _reason(error: Exception) -> str:
 def _path(name: str, part: str) -> Path:
     layout, folder = CORPORA[name], data_directory()
     wanted = f"{layout.file}.train.jsonl and {layout.file}.{layout.held_out}.jsonl"
-    where = f"set LEAKBOARD_DATA to a folder with {wanted} (the README describes the layout)."
+    where = f"set LEAKBOARD_DATA to a folder with {wanted} (docs/models.md describes the layout)."
     if folder is None:
         raise UserError(f"The corpus data:{name} is not part of the repository; {where}")
     if not folder.is_dir():

@@ -22,23 +22,28 @@ from tests.leaderboard.samples import BASELINES, make_record, make_score, make_s
 COLA = TaskRow("s/cola", "classification", "", utility=("mcc",), trained_as="s/cola", panel=("a",))
 
 
-def row(task: str, attack: str, level: float, defense: str = "none") -> Row:
-    """A scored row whose snapshots are all worth `level`."""
+def row(
+    task: str, attack: str, level: float, defense: str = "none", types: float | None = None
+) -> Row:
+    """A scored row whose snapshots are all worth `level`, or `types` by their tokens."""
     record = make_record(task, attack, defense, snapshots=make_snapshots(16))
     metrics = {name: [level] * 16 for name in ("rougeL", "type_f1", "exact_match")}
+    metrics["type_f1"] = [level if types is None else types] * 16
     return Row(record, make_score(metrics), baseline=attack in BASELINES)
 
 
-def defended(levels: dict[str, float], utility: dict[str, float]) -> tuple[DefendedTask, ...]:
-    return defended_in({"s/cola": (levels, utility)})
+def defended(
+    levels: dict[str, float], utility: dict[str, float], types: float | None = None
+) -> tuple[DefendedTask, ...]:
+    return defended_in({"s/cola": (levels, utility)}, types)
 
 
 def defended_in(
-    measured: dict[str, tuple[dict[str, float], dict[str, float]]],
+    measured: dict[str, tuple[dict[str, float], dict[str, float]]], types: float | None = None
 ) -> tuple[DefendedTask, ...]:
     """What an attack reads under each defense, and the utility of some, by task."""
     rows = [
-        row(task, "a", level, defense)
+        row(task, "a", level, defense, types)
         for task, (levels, _) in measured.items()
         for defense, level in levels.items()
     ]
@@ -92,6 +97,11 @@ def test_attacks_break_only_beyond_their_intervals() -> None:
                 in found.sentence
             )
             assert found.link == "#batch"
+    guesses = [row(task.name, "random", 0.3) for task in tasks]
+    beside = boards([row("s/cola", "a", 0.95), row("s/cola-b8", "a", 0.2), *guesses], {})
+    found = findings.breaks(batch_series(tasks, beside))
+    assert found is not None
+    assert found.sentence.endswith("to 0.200 at 8, where a guess has 0.300.")
 
 
 LEVELS = {"none": 0.9, "prune": 0.9, "noise": 0.5, "dpsgd": 0.1}
@@ -107,6 +117,10 @@ def test_the_defense_that_leaves_least_is_told_at_its_utility() -> None:
     )
     assert "Matthews correlation 0.200 (undefended 0.500)" in found.sentence
     assert found.link == "tasks/s.cola.html#defenses"
+    assert "tokens" not in found.sentence
+    several = findings.least_left(defended(LEVELS, UTILITY, types=0.9))
+    assert several is not None
+    assert several.sentence.endswith("; a still reads its tokens, type F1 0.900.")
 
 
 def test_nothing_leaves_least_where_no_defense_does_as_well() -> None:

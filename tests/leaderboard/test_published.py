@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from importlib import metadata
 from pathlib import Path
 
@@ -54,6 +56,15 @@ def test_no_private_text_is_in_any_file() -> None:
         escaped = {json.dumps(text)[1:-1] for text in texts}
         assert len(texts) > 100
         assert [text for text in texts | escaped if text in content] == []
+
+
+def test_a_federated_task_says_how_it_trains(tmp_path: Path) -> None:
+    shutil.copytree(PUBLISHED / "agnews-fl", tmp_path / "results" / "open" / "agnews-fl")
+    done = leakboard("site", "--results", tmp_path / "results", "--out", tmp_path / "site")
+    assert done.code == 0, done.err
+    page = (tmp_path / "site" / "tasks" / "open.agnews-fl.html").read_text()
+    assert "trains in rounds of clients" in page
+    assert not re.search("<a [^>]*></a>", page), "every link has a text"
 
 
 def _quick() -> list[Path]:

@@ -130,6 +130,13 @@ def test_what_defenses_cost_is_ordered_by_what_is_better() -> None:
     assert "error: it broke" in lines[-1]
 
 
+def test_a_single_training_has_no_interval() -> None:
+    single = MetricValue(mean=0.2, low=0.2, high=0.2, n=1, values=[0.2])
+    known = UtilityCost("mini/x", "a", {"mcc": single}, None, Status.OK, "")
+    (line,) = [line for line in utility_lines([known]) if "0.200" in line]
+    assert line.split() == ["a", "0.200", "n", "=", "1"]
+
+
 def test_a_name_in_brackets_is_no_glob() -> None:
     names = ["lamp[steps=4]", "lamps"]
     assert matching(names, {"attack": "lamp[steps=4]"}, lambda name, _: name) == names[:1]

@@ -59,6 +59,27 @@ def test_what_nobody_has_measured_is_named(
     assert any("nothing was measured on a GPU" in line for line in forecast.lines(found))
 
 
+def test_snapshots_are_counted_once_for_all_attacks(
+    catalogs: tuple[Catalog, Catalog], published: Path
+) -> None:
+    one = predicted("cola-bert", "dager_paper", catalogs, published)
+    several = predicted("cola-bert", "dager_paper,random,tag", catalogs, published)
+    assert one.disk_gb == several.disk_gb == pytest.approx(4 * 110e6 * 100 / 1e9)
+    assert any("44 GB in the cache" in line for line in forecast.lines(one))
+
+
+def test_trainings_are_forecast_without_a_download(tmp_path: Path) -> None:
+    done = leakboard(
+        *("run", "--suite", "paper", "--dry-run", "--utility", "--results", tmp_path),
+        *("--task", "cola-bert"),
+    )
+    assert done.code == 0, done.err
+    assert "to run  paper/cola-bert · utility · none, 3 seeds" in done.out
+    assert "download google-bert/bert-base-uncased@locked: 440 MB" in done.out
+    assert "hours are not counted" in done.out
+    assert "hours of one GPU" not in done.out
+
+
 def test_the_command_downloads_nothing(tmp_path: Path) -> None:
     done = leakboard(
         *("run", "--suite", "paper", "--dry-run", "--results", tmp_path),
