@@ -138,14 +138,14 @@ def _print_forecast(
     """The plan of a suite whose weights may have to be downloaded first, without any of them."""
     from benchmark.paths import ROOT
     from benchmark.plugins.registry import get_suite
-    from benchmark.runs.forecast import forecast, lines
+    from benchmark.runs.forecast import forecast, is_downloaded, lines
     from benchmark.runs.plan import plan_pairs
     from benchmark.runs.utility_plan import utility_pairs
 
     choice = attacked or trained
     assert choice is not None
     suite = get_suite(choice.suite)
-    if not any(size.download_mb for size in suite.footprints.values()):
+    if not is_downloaded(suite):
         return False
     pairs = plan_pairs(attacked, *catalogs) if attacked else []
     trainings = utility_pairs(trained, catalogs[1]) if trained else []

@@ -6,10 +6,11 @@ a GPU is taken for. That is an estimate and says so; nothing here was measured o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmark.plugins.catalog import Entry
 from benchmark.plugins.selection import ConfiguredSubmission
 from benchmark.results.schema import Record
 from benchmark.results.store import read_records, record_files
@@ -50,12 +51,12 @@ def forecast(
     suite: Suite, pairs: Sequence[PlanLine], published: Path, trainings: Sequence[Training] = ()
 ) -> Forecast:
     """Downloads, memory and time of a plan."""
-    usual = {attack.entry.name: _usual_steps(attack) for _, attack, _ in pairs}
+    usual = {attack.entry.name: usual_steps(attack.entry) for _, attack, _ in pairs}
     rates = measured_rates(published, usual)
     models = {reference for task, _, _ in pairs for reference in _references(task)}
     models |= {task.model for task, _ in trainings}
     sizes = {name: suite.footprints.get(name, REFERENCE) for name in sorted(models)}
-    seconds = [_seconds(task, attack, sizes, rates) for task, attack, _ in pairs]
+    seconds = [cell_seconds(task, attack, sizes, rates) / CORES for task, attack, _ in pairs]
     names = {attack.entry.name for _, attack, _ in pairs}
     return Forecast(
         cells=len(pairs),
@@ -68,8 +69,10 @@ def forecast(
     )
 
 
-def measured_rates(published: Path, usual: Mapping[str, float]) -> dict[str, float]:
-    """Seconds of one core for a sentence and a million parameters, by attack; the slowest.
+def measured_rates(
+    published: Path, usual: Mapping[str, float], of: Callable[[Sequence[float]], float] = max
+) -> dict[str, float]:
+    """Seconds of one core for a sentence and a million parameters, by attack: those `of` all.
 
     Where an attack counts its steps, as gradient matching does, the seconds are those of a step;
     `usual` is how many it takes where a record says nothing else.
@@ -77,7 +80,7 @@ def measured_rates(published: Path, usual: Mapping[str, float]) -> dict[str, flo
     from benchmark.plugins.registry import all_tasks, find_suites
 
     tasks, suites = all_tasks(), find_suites()[0]
-    rates: dict[str, float] = {}
+    rates: dict[str, list[float]] = {}
     for _, record in read_records(record_files(published), Record, quietly=True):
         task = tasks.get(record.task)
         seconds = [s.seconds for s in record.snapshots if s.seconds is not None]
@@ -86,8 +89,13 @@ def measured_rates(published: Path, usual: Mapping[str, float]) -> dict[str, flo
         size = suites[record.suite].footprints.get(task.model, REFERENCE).parameters
         steps = float(record.attack_parameters.get("steps", usual.get(record.attack, 1)))
         rate = sum(seconds) / len(seconds) / task.batch_size / size / steps
-        rates[record.attack] = max(rate, rates.get(record.attack, 0.0))
-    return rates
+        rates.setdefault(record.attack, []).append(rate)
+    return {attack: of(found) for attack, found in rates.items()}
+
+
+def is_downloaded(suite: Suite) -> bool:
+    """Whether its weights come from the hub; such a suite is meant for a GPU."""
+    return any(size.download_mb for size in suite.footprints.values())
 
 
 def _references(task: Task) -> list[str]:
@@ -95,23 +103,23 @@ def _references(task: Task) -> list[str]:
     return [task.model, *([prior] if prior else [])]
 
 
-def _seconds(
+def cell_seconds(
     task: Task,
     attack: ConfiguredSubmission,
     sizes: Mapping[str, Footprint],
     rates: Mapping[str, float],
 ) -> float:
-    """Of all snapshots of a cell; a batch that is filled with tokens has one sentence for 25."""
+    """Of one core for all snapshots; a batch that is filled with tokens has a sentence for 25."""
     sentences = (task.batch_tokens or 0) / 25 or task.batch_size
     rate = rates.get(attack.entry.name, 0.0)
-    work = sentences * sizes[task.model].parameters * task.snapshots
-    steps = float(attack.parameters.get("steps", _usual_steps(attack)))
-    return rate * work * steps / CORES
+    work = sentences * sizes.get(task.model, REFERENCE).parameters * task.snapshots
+    steps = float(attack.parameters.get("steps", usual_steps(attack.entry)))
+    return rate * work * steps
 
 
-def _usual_steps(attack: ConfiguredSubmission) -> float:
+def usual_steps(attack: Entry) -> float:
     """Steps that an attack takes unless it is told otherwise; 1 where it counts none."""
-    rule = attack.entry.parameters.get("steps")
+    rule = attack.parameters.get("steps")
     return float(rule.default) if rule else 1.0
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from statistics import median
 from typing import TypedDict
 
+from benchmark.paths import ROOT
 from benchmark.plugins.catalog import Catalog
 from benchmark.plugins.registry import get_suite, load_task
 from benchmark.plugins.selection import (
@@ -21,13 +24,21 @@ from benchmark.plugins.selection import (
 from benchmark.results.index import RecordIndex, Summary
 from benchmark.results.schema import SCHEMA_VERSION, Record, Status
 from benchmark.results.store import cell_path
+from benchmark.runs.forecast import (
+    CORES,
+    cell_seconds,
+    is_downloaded,
+    measured_rates,
+    usual_steps,
+)
 from benchmark.snapshots.checked_salt import checked_salt_digest
 from benchmark.snapshots.dependencies import attacks_digest
 from benchmark.spec import Knowledge, Scalar
 from benchmark.suites import NO_DEFENSE, LoadedTask, Pairing, Suite, Task
 
 GUESSED_SECONDS = 2.0
-"""Expected time of a cell that never ran."""
+"""Expected time of a cell that never ran, where no published record tells more."""
+PUBLISHED = ROOT / "leaderboard" / "results"
 
 
 class Names(TypedDict):
@@ -104,7 +115,7 @@ def plan_cells(
 ) -> list[Cell]:
     """All cells of a selection, in the suite's order, each once."""
     cells: dict[Path, Cell] = {}
-    known = Known(results)
+    known = Known(results, attacks)
     for task, attack, defense in plan_pairs(selection, attacks, defenses):
         cell = make_cell(selection, load_task(task), attack, defense, results, known)
         cells.setdefault(cell.path, cell)
@@ -131,9 +142,22 @@ def plan_pairs(
 class Known:
     """What the cells of one plan have in common, looked up once."""
 
-    def __init__(self, results: Path) -> None:
+    def __init__(self, results: Path, attacks: Catalog | None = None) -> None:
         self.records = RecordIndex(results)
+        self._attacks = attacks or Catalog()
         self._tasks: dict[Task, list[object]] = {}
+
+    def seconds(self, suite: Suite, task: Task, attack: ConfiguredSubmission) -> float:
+        """Expected time of a cell that never ran: as long as published ones of its attack."""
+        if not suite.footprints:
+            return GUESSED_SECONDS
+        known = cell_seconds(task, attack, suite.footprints, self._rates)
+        return max(GUESSED_SECONDS, known / (CORES if is_downloaded(suite) else 1))
+
+    @cached_property
+    def _rates(self) -> Mapping[str, float]:
+        usual = {name: usual_steps(entry) for name, entry in self._attacks.entries.items()}
+        return measured_rates(PUBLISHED, usual, of=median)
 
     def fingerprint(self, side: LoadedTask) -> list[object]:
         """What the fingerprints of all cells of a task begin with."""
@@ -182,7 +206,9 @@ def make_cell(
         path=path,
         fingerprint=fingerprint,
         cached=is_current(old, fingerprint) and not selection.force,
-        expected_seconds=GUESSED_SECONDS if old is None else old.seconds,
+        expected_seconds=known.seconds(get_suite(selection.suite), side.task, attack)
+        if old is None
+        else old.seconds,
     )
 
 

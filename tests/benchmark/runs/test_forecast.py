@@ -8,10 +8,11 @@ import pytest
 
 from benchmark.files import read_model, write_model
 from benchmark.plugins.catalog import Catalog
-from benchmark.plugins.registry import get_suite
+from benchmark.plugins.registry import all_tasks, get_suite
+from benchmark.plugins.selection import choose
 from benchmark.results.schema import Record
 from benchmark.results.store import record_path
-from benchmark.runs import forecast
+from benchmark.runs import forecast, plan
 from benchmark.runs.plan import Selection, plan_pairs
 from tests.in_process import leakboard
 
@@ -66,6 +67,20 @@ def test_snapshots_are_counted_once_for_all_attacks(
     several = predicted("cola-bert", "dager_paper,random,tag", catalogs, published)
     assert one.disk_gb == several.disk_gb == pytest.approx(4 * 110e6 * 100 / 1e9)
     assert any("44 GB in the cache" in line for line in forecast.lines(one))
+
+
+def test_a_cell_that_never_ran_is_expected_to_take_as_long_as_published_ones(
+    catalogs: tuple[Catalog, Catalog], published: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "PUBLISHED", published)
+    known = plan.Known(published, catalogs[0])
+    tasks = {name: all_tasks()[f"{name}/cola"] for name in ("mini", "open")}
+    (lamp,) = choose(catalogs[0], "attack", "lamp_cos")
+    (film,) = choose(catalogs[0], "attack", "film")
+    expected = known.seconds(get_suite("open"), tasks["open"], lamp)
+    assert expected == pytest.approx(2000 / 10 * tasks["open"].snapshots)
+    assert known.seconds(get_suite("open"), tasks["open"], film) == plan.GUESSED_SECONDS
+    assert known.seconds(get_suite("mini"), tasks["mini"], lamp) == plan.GUESSED_SECONDS
 
 
 def test_trainings_are_forecast_without_a_download(tmp_path: Path) -> None:
