@@ -13,7 +13,7 @@ from typing import TypedDict
 
 from benchmark.paths import ROOT
 from benchmark.plugins.catalog import Catalog
-from benchmark.plugins.registry import get_suite, load_task
+from benchmark.plugins.registry import find_suites, get_suite, load_task
 from benchmark.plugins.selection import (
     ConfiguredSubmission,
     choose,
@@ -147,9 +147,12 @@ class Known:
         self._attacks = attacks or Catalog()
         self._tasks: dict[Task, list[object]] = {}
 
-    def seconds(self, suite: Suite, task: Task, attack: ConfiguredSubmission) -> float:
-        """Expected time of a cell that never ran: as long as published ones of its attack."""
-        if not suite.footprints:
+    def seconds(self, suite: Suite | None, task: Task, attack: ConfiguredSubmission) -> float:
+        """Expected time of a cell that never ran: as long as published ones of its attack.
+
+        `suite` is None where it is made for the occasion, as of an audit.
+        """
+        if suite is None or not suite.footprints:
             return GUESSED_SECONDS
         known = cell_seconds(task, attack, suite.footprints, self._rates)
         return max(GUESSED_SECONDS, known / (CORES if is_downloaded(suite) else 1))
@@ -206,7 +209,7 @@ def make_cell(
         path=path,
         fingerprint=fingerprint,
         cached=is_current(old, fingerprint) and not selection.force,
-        expected_seconds=known.seconds(get_suite(selection.suite), side.task, attack)
+        expected_seconds=known.seconds(find_suites()[0].get(selection.suite), side.task, attack)
         if old is None
         else old.seconds,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -91,8 +92,11 @@ def test_a_template_that_refuses_is_asked_no_more_and_its_servers_go_on(tmp_path
         process = template.process
         with (tmp_path / "errors").open("wb") as errors:
             assert template._control is not None
-            template._control.settimeout(1e-6)
+            assert process is not None
+            process.send_signal(signal.SIGSTOP)  # so that it cannot answer in time
+            template._control.settimeout(0.1)
             assert template.fork(tmp_path, errors.fileno(), warm=True) is None
+            process.send_signal(signal.SIGCONT)
             template._control.settimeout(10)
             assert template.fork(tmp_path, errors.fileno(), warm=True) is None
         assert template.process is process
